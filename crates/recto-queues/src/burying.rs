@@ -40,9 +40,9 @@ struct Next {
 /// unit (temporary queue), and number of the shard.
 type Names<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
-/// Remaining limits of one maintenance run: segments to inspect (`looks`) and messages to move (`moves`).
+/// Remaining limits of one maintenance run: segments to inspect (`polls`) and messages to move (`moves`).
 struct Left {
-    looks: usize,
+    polls: usize,
     moves: usize,
 }
 
@@ -58,7 +58,7 @@ impl Burials {
     /// again by the next run.
     pub(crate) async fn turn(&mut self, queues: &[Queue]) {
         let mut left = Left {
-            looks: MAX_LOOKS,
+            polls: MAX_LOOKS,
             moves: MAX_BURIED,
         };
         let next = self.next.take();
@@ -117,7 +117,7 @@ impl Shard {
     /// # Errors
     /// The store is unreachable.
     async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
-        let attempts = match self.common.options.get().dead_letters {
+        let attempts = match self.queue.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
             // Without a dead-letter queue, unfinished moves belong to a redrive (a move of dead
             // letters back to a queue). Another process may still be executing that redrive, so
@@ -127,10 +127,10 @@ impl Shard {
         };
         let head = self.serving().await?;
         for (number, live) in head.live().range(from..) {
-            if self.waits.keeps_all(*number, attempts) {
+            if self.idle_segments.is_without_moves(*number, attempts) {
                 continue;
             }
-            if left.looks == 0 || left.moves == 0 {
+            if left.polls == 0 || left.moves == 0 {
                 return Ok(Some(*number));
             }
             match self.bury_in(*number, *live, attempts, left).await {
@@ -150,13 +150,13 @@ impl Shard {
         attempts: u16,
         left: &mut Left,
     ) -> Result<()> {
-        left.looks -= 1;
+        left.polls -= 1;
         let segment = self.segment(number, live);
         // The state of the segment shows whether there are messages to move, so do not read the log
         // yet.
-        segment.load_state(self.is_shared()).await?;
+        segment.load_claims(self.is_shared()).await?;
         if !self.is_shared() {
-            segment.learn_keeps_all(attempts);
+            segment.record_without_moves(attempts);
         }
         if segment.leaving().is_empty() {
             return Ok(());

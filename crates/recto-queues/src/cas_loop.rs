@@ -12,7 +12,7 @@ use recto_protocol::queues::{Action, Decision, Event, Protocol, Register, Round,
 use recto_store::{Cas, CasOutcome, PartitionWrite, StoreError, StoreErrorKind, TransactionOutcome};
 use tokio::sync::oneshot;
 
-use crate::bodies::Body;
+use crate::body_format::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::{QueueStore, is_passing, write_options};
 
@@ -159,7 +159,7 @@ impl<G: RegisterBackend> CasLoop<G> {
         responses.pop().ok_or_else(QueueError::ended)
     }
 
-    /// Sends one or more commands together, waits at most for `time`, and returns their responses. `bodies`
+    /// Sends one or more commands together, waits at most for `time`, and returns their responses. `body_format`
     /// are kept as long as a write may include them.
     ///
     /// # Errors

@@ -52,8 +52,8 @@ impl Shard {
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
         for shard in self.queues.known_at(self.address) {
             if shard.tenure < deletion {
-                shard.common.is_deleted.store(true, Ordering::Release);
-                shard.common.news.notify_waiters();
+                shard.queue.is_deleted.store(true, Ordering::Release);
+                shard.queue.news.notify_waiters();
             }
         }
         let clearing = Clearing::new(self.address, deletion, self.queues.protocol);
@@ -80,14 +80,14 @@ impl Shard {
                 ClearAction::Read(number, live) => {
                     let segment = self.segment(number, live);
                     let log = segment.log.read().await?;
-                    ClearEvent::Read(log, segment.state.read().await?)
+                    ClearEvent::Read(log, segment.claims.read().await?)
                 }
                 ClearAction::Source(origin, command) => {
                     ClearEvent::Source(self.call_source(origin, command, time).await?)
                 }
                 ClearAction::State(number, live, command) => {
                     let segment = self.segment(number, live);
-                    let response = segment.state.call(command, time).await?;
+                    let response = segment.claims.call(command, time).await?;
                     if let StateAnswer::Leaving(..) = response {
                         // A purge does not resolve a message whose move has begun. Complete the move in a
                         // separate task.

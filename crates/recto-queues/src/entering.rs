@@ -7,7 +7,7 @@ use recto_protocol::queues::{
     Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent,
 };
 
-use crate::bodies::Body;
+use crate::body_format::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::Written;
 use crate::shard::Shard;
@@ -63,7 +63,7 @@ impl Shard {
                 if load.is_deduplicated {
                     let head = self.head(false).await.map_err(not_entered)?;
                     let known = self.segment(segment, live);
-                    let recent = tokio::time::timeout(time, known.know_recent(&head)).await;
+                    let recent = tokio::time::timeout(time, known.load_recent_ids(&head)).await;
                     recent
                         .unwrap_or_else(|_| Err(not_in_time()))
                         .map_err(not_entered)?;

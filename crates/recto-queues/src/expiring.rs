@@ -47,7 +47,7 @@ impl Shard {
 
     /// Compares the local clock with the store's clocks if the queue has a retention.
     async fn compare_clocks(&self) {
-        if self.common.options.get().retention_seconds.is_some() {
+        if self.queue.options.get().retention_seconds.is_some() {
             self.queues.compare_clocks().await;
         }
     }
@@ -55,7 +55,7 @@ impl Shard {
     /// Returns the retention bound: messages whose due time is at or before the bound have expired.
     /// `None`: the queue has no retention, or the local clock is not trusted.
     fn expired_by(&self) -> Option<Micros> {
-        let retention = self.common.options.get().retention_seconds?;
+        let retention = self.queue.options.get().retention_seconds?;
         if !self.queues.may_expire(retention) {
             return None;
         }
@@ -87,8 +87,8 @@ impl Shard {
         }
         let expired = segment.count_expired(by);
         if expired > 0 {
-            segment.state.call(StateWish::Expire { by }, time).await?;
-            self.common.counters.expired.add(expired);
+            segment.claims.call(StateWish::Expire { by }, time).await?;
+            self.queue.counters.expired.add(expired);
             // Notify receivers, because later messages of the expired messages' groups may be
             // available now.
             self.notify_receivers();

@@ -34,9 +34,9 @@ const MAX_LEFT_MESSAGES: u32 = 256;
 /// of the capacity of the target segment.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
 
-/// Remaining limits of one maintenance run: segments to inspect (`looks`) and messages to move (`moves`).
+/// Remaining limits of one maintenance run: segments to inspect (`polls`) and messages to move (`moves`).
 struct Left {
-    looks: usize,
+    polls: usize,
     moves: usize,
 }
 
@@ -48,7 +48,7 @@ type Straggler = (Seq, Reach);
 /// retries moves that fail.
 pub(crate) async fn turn(queues: &[Queue]) {
     let mut left = Left {
-        looks: MAX_LOOKS,
+        polls: MAX_LOOKS,
         moves: MAX_MOVED,
     };
     let shards: Vec<_> = queues.iter().flat_map(|queue| queue.shards.all()).collect();
@@ -70,7 +70,7 @@ impl Shard {
         let most = self.queues.protocol.scattered_segments;
         // The cached head suffices to decide: a process that opens many segments has them in its
         // cached head.
-        if self.common.options.get().is_ordered || self.head(false).await?.live().len() <= most {
+        if self.queue.options.get().is_ordered || self.head(false).await?.live().len() <= most {
             return Ok(());
         }
         let head = self.serving().await?;
@@ -79,7 +79,7 @@ impl Shard {
         let mut surplus = head.live().len().saturating_sub(most);
         let start = self.queues.drawn_below(sealed.len());
         for (number, live) in sealed.iter().cycle().skip(start).take(sealed.len()) {
-            if surplus == 0 || left.looks == 0 || left.moves == 0 {
+            if surplus == 0 || left.polls == 0 || left.moves == 0 {
                 break;
             }
             match self.gather_from(*number, *live, left).await {
@@ -96,9 +96,9 @@ impl Shard {
     /// Moves the unresolved messages of a segment to newer segments. Returns whether no unresolved
     /// message remains.
     async fn gather_from(self: &Arc<Self>, number: Segment, live: Live, left: &mut Left) -> Result<bool> {
-        left.looks -= 1;
+        left.polls -= 1;
         let segment = self.segment(number, live);
-        segment.load_state(self.is_shared()).await?;
+        segment.load_claims(self.is_shared()).await?;
         // If too many messages are unresolved, do not read the log, which is larger than the state.
         if segment.count_left(live.count) > Some(MAX_LEFT_MESSAGES) {
             return Ok(false);
@@ -130,7 +130,7 @@ impl LiveSegment {
     /// Returns the number of unresolved messages in a segment that contains `count` messages,
     /// according to the cached state. `None`: `count` is not known, because the segment is open.
     fn count_left(&self, count: Option<Seq>) -> Option<u32> {
-        let resolved = self.state.with_cached(|state| {
+        let resolved = self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number);
             state.map_or(0, |state| state.resolved().count())
         });

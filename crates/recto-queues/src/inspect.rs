@@ -12,7 +12,7 @@ use recto_protocol::queues::{
     StateAnswer, StateWish,
 };
 
-use crate::bodies::{Content, Unread};
+use crate::body_format::{Content, UnreadableBody};
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::MAX_BATCH;
 use crate::segment::LiveSegment;
@@ -158,7 +158,7 @@ struct Found {
 }
 
 impl Found {
-    fn peeked(&self, content: std::result::Result<Content, Unread>, now: Micros) -> Peeked {
+    fn peeked(&self, content: std::result::Result<Content, UnreadableBody>, now: Micros) -> Peeked {
         let Seen {
             seq, entry, pending, ..
         } = &self.seen;
@@ -313,7 +313,7 @@ impl Shard {
         // would succeed on a closed store.
         self.queues.store.snapshot()?;
         let head = self.head(true).await?;
-        if head.serves(self.tenure) && !self.common.is_deleted.load(Ordering::Acquire) {
+        if head.serves(self.tenure) && !self.queue.is_deleted.load(Ordering::Acquire) {
             Ok(head)
         } else {
             Err(QueueError::deleted())
@@ -356,7 +356,7 @@ impl Shard {
             return Ok(false);
         }
         let command = StateWish::Remove(position.seq);
-        let response = segment.state.call(command, self.queues.request_timeout).await?;
+        let response = segment.claims.call(command, self.queues.request_timeout).await?;
         self.notify_receivers();
         self.release_if_done(&segment).await;
         Ok(response == StateAnswer::Done)
@@ -367,7 +367,7 @@ impl LiveSegment {
     /// Returns the unresolved messages of the segment by cached data. `None`: the log of the segment is not
     /// cached.
     pub(crate) fn seen(&self) -> Option<Vec<Seen>> {
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number);
             self.with_log(|log| {
                 let open = log

@@ -21,7 +21,7 @@
 //! | [`options`] | [`ShardOptions`]: options of shards |
 //! | [`shards`] | [`Shards`]: the messages of a queue, in all its shards |
 //! | `affinity` | choice of the shard in which a process works |
-//! | `common` | data that all shards of a queue share in this process |
+//! | `queue` | data that all shards of a queue share in this process |
 //! | `shard` | one shard, as this process knows it |
 //! | [`totals`] | [`Totals`]: counters of this process |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, which all shards share |
@@ -31,37 +31,39 @@
 //! | `cas_loop` | compare-and-set loop of one versioned cell |
 //! | `group_commit` | group commit: conditional writes of several versioned cells share a commit |
 //! | `notifier` | notifier: waiting receivers learn of messages that other processes sent |
-//! | `bodies` | byte format of bodies |
+//! | `body_format` | byte format of bodies |
 //! | `segment` | cached data of one live segment |
 //!  `entering` | actions of the protocol that add messages to a shard |
-//! | `reading` | reads of bodies |
-//! | `send`, `receive`, `settle` | sending, receiving, and operations with receipts |
-//! | `look` | poll of one shard, which claims the messages that can be received |
+//! | `body_reads` | reads of bodies |
+//! | `send`, `receive`, `receipts` | sending, receiving, and operations with receipts |
+//! | `poll` | poll of one shard, which claims the messages that can be received |
 //! | `moving`, `burying`, `redriving`, `gathering` | moves of messages to other queues and segments |
-//! | `release`, `clear`, `expiring`, `losing` | release of segments, purges, retention, and lost bodies |
+//! | `release`, `clear`, `expiring`, `lost_bodies` | release of segments, purges, retention, and lost bodies |
 //! | `upkeep` | periodic maintenance |
 
 mod affinity;
-mod bodies;
+mod body_format;
+mod body_reads;
 mod burying;
 mod cas_loop;
 mod clear;
-mod common;
 mod entering;
 pub mod error;
 mod expiring;
 mod gathering;
 mod group_commit;
+mod idle_segments;
 pub mod inspect;
-mod look;
-mod losing;
+mod local_queue;
+mod lost_bodies;
 pub mod message;
 mod moving;
 mod notifier;
 pub mod options;
 mod place;
+mod poll;
 mod queues;
-mod reading;
+mod receipts;
 mod receive;
 mod redriving;
 mod register_tables;
@@ -70,14 +72,12 @@ mod release;
 pub mod ring;
 mod segment;
 mod send;
-mod settle;
 mod shard;
 pub mod shards;
 mod tables;
 pub mod totals;
 mod units;
 mod upkeep;
-mod waits;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};

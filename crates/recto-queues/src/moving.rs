@@ -7,7 +7,7 @@ use recto_protocol::queues::{
     StateAnswer,
 };
 
-use crate::bodies::Content;
+use crate::body_format::Content;
 use crate::entering::Load;
 use crate::error::Result;
 use crate::segment::LiveSegment;
@@ -52,7 +52,7 @@ impl Shard {
         let goes_on = segment
             .target(seq)
             .is_some_and(|target| target.address == self.address);
-        let dead_letters = self.common.options.get().dead_letters;
+        let dead_letters = self.queue.options.get().dead_letters;
         let Some(dead_letters) = dead_letters.filter(|_| !goes_on) else {
             return self.end_move(segment, live, seq).await;
         };
@@ -67,7 +67,7 @@ impl Shard {
         let to = self.queues.shards_of(dead_letters.to);
         let goes = MoveTarget::To(&to, claim);
         let moved = self.move_one(segment, live, seq, goes, change).await?;
-        self.common
+        self.queue
             .counters
             .dead_lettered
             .add(usize::from(moved == Some(Moved::Done)));
@@ -176,7 +176,7 @@ impl Shard {
         }
         // A rehoming copies the bodies of unresolved messages only. So a message that another process
         // resolved is not lost.
-        self.common
+        self.queue
             .counters
             .bodies_lost
             .add(usize::from(is_lost && moved == Moved::Done));
@@ -199,7 +199,7 @@ impl Shard {
             event = match moving.step(event) {
                 MoveAction::Source(_, command) => {
                     let response = match self.find(segment.number).await? {
-                        Some(_) => segment.state.call(command, time).await?,
+                        Some(_) => segment.claims.call(command, time).await?,
                         None => StateAnswer::Gone,
                     };
                     MoveEvent::Source(response)

@@ -14,9 +14,9 @@ use recto_store::{
 };
 
 use crate::cas_loop::RegisterBackend as _;
-use crate::common::Common;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::group_commit::InFlightCommits;
+use crate::local_queue::LocalQueue;
 use crate::notifier::Notifier;
 use crate::registry::RegistryBackend;
 use crate::ring::{Keeper, KnownRing};
@@ -43,7 +43,7 @@ const MAX_TABLE_ATTEMPTS: u32 = 10;
 struct Known {
     /// Shards by address, and by the epoch of their registry slot (one use of the slot by a queue).
     shards: BTreeMap<(Address, Tenure), Weak<Shard>>,
-    commons: BTreeMap<(Place, Tenure), Weak<Common>>,
+    queues: BTreeMap<(Place, Tenure), Weak<LocalQueue>>,
 }
 
 /// Time on the monotonic clock until which a caller waits.
@@ -68,7 +68,7 @@ pub struct QueueStore {
     /// Ring of body tables (used in rotation), as this process knows it.
     pub(crate) ring: Arc<KnownRing>,
     /// True if the store has the tables of queues. False if the store was opened by
-    /// [`look`](Self::look) and lacks a table.
+    /// [`poll`](Self::look) and lacks a table.
     pub(crate) has_tables: bool,
     known: Arc<Mutex<Known>>,
 }
@@ -287,7 +287,7 @@ impl QueueStore {
             self,
             address,
             tenure,
-            known.common(address.place, tenure),
+            known.queue(address.place, tenure),
         ));
         // Remove unused entries, so that the size of the map depends on the shards in use, and not
         // on all shards that were ever used.
@@ -447,14 +447,14 @@ impl QueueStore {
 impl Known {
     /// Returns the data that the shards of a queue share. `place` is the queue's registry slot, and
     /// `tenure` the epoch (use of the slot by one queue).
-    fn common(&mut self, place: Place, tenure: Tenure) -> Arc<Common> {
-        if let Some(common) = self.commons.get(&(place, tenure)).and_then(Weak::upgrade) {
-            return common;
+    fn queue(&mut self, place: Place, tenure: Tenure) -> Arc<LocalQueue> {
+        if let Some(queue) = self.queues.get(&(place, tenure)).and_then(Weak::upgrade) {
+            return queue;
         }
-        self.commons.retain(|_, common| common.strong_count() > 0);
-        let common = Arc::<Common>::default();
-        self.commons.insert((place, tenure), Arc::downgrade(&common));
-        common
+        self.queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = Arc::<LocalQueue>::default();
+        self.queues.insert((place, tenure), Arc::downgrade(&queue));
+        queue
     }
 }
 

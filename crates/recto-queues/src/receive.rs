@@ -6,11 +6,11 @@ use recto_protocol::queues::Micros;
 use recto_protocol::queues::limits::MAX_VISIBILITY_SECONDS;
 use tokio::sync::oneshot;
 
-use crate::common::Room;
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::look::{Look, Wish};
+use crate::local_queue::ClaimReservation;
 use crate::message::{MAX_BATCH, Message};
-use crate::settle::micros;
+use crate::poll::{PollRequest, PollResult};
+use crate::receipts::micros;
 use crate::shards::Shards;
 
 /// Minimum visibility timeout. It must be long enough for a message to reach its receiver.
@@ -22,15 +22,15 @@ const PAUSED_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Result of the polls of one receive, over all shards of a queue.
 #[derive(Default)]
-struct Found {
-    look: Look,
+struct ReceiveResult {
+    polled: PollResult,
     /// Time until the next poll, if no message was found. After it, one of the polled shards may have a
     /// message.
     pause: Option<Duration>,
 }
 
-impl Found {
-    fn pauses(&mut self, pause: Duration) {
+impl ReceiveResult {
+    fn limit_pause(&mut self, pause: Duration) {
         self.pause = Some(self.pause.map_or(pause, |other| other.min(pause)));
     }
 }
@@ -59,12 +59,12 @@ impl Shards {
         wait: Duration,
     ) -> Result<Vec<Message>> {
         check(most, visibility, wait)?;
-        let (queues, common) = (self.queues(), self.common());
+        let (queues, queue) = (self.queues(), self.queue());
         let until = queues.deadline(wait);
-        let _waits = common.counters.waits();
+        let _waiting = queue.counters.count_receiver();
         let _listener = (!wait.is_zero()).then(|| queues.listen());
         loop {
-            let mut news = std::pin::pin!(common.news.notified());
+            let mut news = std::pin::pin!(queue.news.notified());
             // Register before the poll, so that no notification during the poll is missed.
             news.as_mut().enable();
             if self.options().is_paused {
@@ -76,17 +76,17 @@ impl Shards {
                 continue;
             }
             let kept = visibility.unwrap_or(self.options().visibility);
-            let found = self.look(most, micros(kept), !wait.is_zero()).await?;
-            common.counters.received.add(found.look.messages.len());
-            if found.look.messages.is_empty() && found.look.is_lossy {
+            let found = self.poll_in_task(most, micros(kept), !wait.is_zero()).await?;
+            queue.counters.received.add(found.polled.messages.len());
+            if found.polled.messages.is_empty() && found.polled.is_lossy {
                 continue;
             }
             let left = queues.left(until);
-            if found.look.messages.is_empty() && left.is_zero() && self.room_in_flight(1, 0) == 0 {
+            if found.polled.messages.is_empty() && left.is_zero() && self.count_receivable(1, 0) == 0 {
                 return Err(QueueError::too_many_in_flight(self.options().max_in_flight));
             }
-            if !found.look.messages.is_empty() || left.is_zero() {
-                return Ok(found.look.messages);
+            if !found.polled.messages.is_empty() || left.is_zero() {
+                return Ok(found.polled.messages);
             }
             tokio::select! {
                 () = news => {}
@@ -97,20 +97,20 @@ impl Shards {
 
     /// Reserves up to `wanted` messages of the queue's limit of messages in flight. Messages that
     /// other receivers of this process are claiming count against the limit.
-    pub(crate) fn take_room(&self, wanted: usize) -> Room<'_> {
-        let find_room = |claiming| self.room_in_flight(wanted, claiming);
-        self.common().take_room(find_room)
+    pub(crate) fn reserve_claim(&self, wanted: usize) -> ClaimReservation<'_> {
+        let count_receivable = |claiming| self.count_receivable(wanted, claiming);
+        self.queue().reserve_claim(count_receivable)
     }
 
     /// Returns how many messages may be received below the limit of messages in flight, at most `wanted`.
     /// `claiming` is the number of messages that other receivers of this process are claiming. Only cached
     /// segments are counted, so the limit may be exceeded.
-    fn room_in_flight(&self, wanted: usize, claiming: usize) -> usize {
+    fn count_receivable(&self, wanted: usize, claiming: usize) -> usize {
         let most = (self.options().max_in_flight as usize).saturating_sub(claiming);
         let known: Vec<_> = self
             .all()
             .iter()
-            .flat_map(|shard| shard.known_segments())
+            .flat_map(|shard| shard.cached_segments())
             .collect();
         let pending: usize = known.iter().map(|segment| segment.count_pending()).sum();
         if pending + wanted <= most {
@@ -122,38 +122,41 @@ impl Shards {
 
     /// Polls the shards once, in a task of its own. If the caller is gone when the poll ends, the messages
     /// are given back.
-    async fn look(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
-        let (tell, told) = oneshot::channel();
+    async fn poll_in_task(&self, most: usize, visibility: Micros, waits: bool) -> Result<ReceiveResult> {
+        let (sender, receiver) = oneshot::channel();
         let shards = self.clone();
         tokio::spawn(async move {
-            let found = shards.look_at_each(most, visibility, waits).await;
+            let found = shards.poll_each_shard(most, visibility, waits).await;
             let held = found.map(|mut found| {
-                shards.keep_held(&mut found.look.messages);
-                Held {
+                shards.drop_ended_leases(&mut found.polled.messages);
+                UndeliveredMessages {
                     shards,
                     found: Some(found),
                 }
             });
             // If the caller no longer listens, `held` is dropped, which gives its messages back.
-            let _ = tell.send(held);
+            let _ = sender.send(held);
         });
-        let held = told.await.unwrap_or_else(|_| Err(QueueError::ended()))?;
+        let held = receiver.await.unwrap_or_else(|_| Err(QueueError::ended()))?;
         held.take().ok_or_else(QueueError::ended)
     }
 
     /// Polls one shard after another until there are enough messages. If one shard fails, the
     /// receive still gets messages from the other shards.
-    async fn look_at_each(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
-        let (mut found, mut failed) = (Found::default(), None);
+    async fn poll_each_shard(&self, most: usize, visibility: Micros, waits: bool) -> Result<ReceiveResult> {
+        let (mut found, mut failed) = (ReceiveResult::default(), None);
         for index in self.to_receive() {
             let shard = &self.all()[index];
-            let quiet = shard.is_quiet_for();
-            let (has_some, wanted) = (!found.look.messages.is_empty(), most - found.look.messages.len());
-            if wanted == 0 || found.look.is_full() || found.look.has_failed_half(most) {
+            let quiet = shard.remaining_pause();
+            let (has_some, wanted) = (
+                !found.polled.messages.is_empty(),
+                most - found.polled.messages.len(),
+            );
+            if wanted == 0 || found.polled.is_full() || found.polled.has_failed_half(most) {
                 if quiet.is_none() {
                     // The receive ends, but the shard may have more messages, so wake another
                     // waiting receiver.
-                    self.common().news.notify_one();
+                    self.queue().news.notify_one();
                     break;
                 }
                 continue;
@@ -161,25 +164,25 @@ impl Shards {
             // Another receiver polled the shard and found nothing, and no notification came
             // afterward, so a receiver that can wait skips the shard.
             if let Some(pause) = quiet.filter(|_| waits) {
-                found.pauses(pause);
+                found.limit_pause(pause);
                 continue;
             }
-            let since = shard.will_look();
-            let request = Wish {
+            let since = shard.begin_poll();
+            let request = PollRequest {
                 queue: self,
                 most: wanted,
                 total: most,
                 visibility,
                 is_urgent: waits || !has_some,
             };
-            match shard.look(request, &found.look).await {
-                Ok(look) => {
-                    if look.messages.is_empty() {
-                        found.pauses(shard.pause_after(&look, since));
+            match shard.poll(request, &found.polled).await {
+                Ok(polled) => {
+                    if polled.messages.is_empty() {
+                        found.limit_pause(shard.pause_after(&polled, since));
                     } else {
                         self.received_at(index);
                     }
-                    found.look.add(look);
+                    found.polled.add(polled);
                 }
                 Err(error) => {
                     shard.wake_receiver();
@@ -188,7 +191,7 @@ impl Shards {
             }
         }
         match failed {
-            Some(error) if found.look.messages.is_empty() => Err(error),
+            Some(error) if found.polled.messages.is_empty() => Err(error),
             _ => Ok(found),
         }
     }
@@ -196,34 +199,34 @@ impl Shards {
     /// Removes messages whose visibility timeout has ended before they reach the receiver, and gives them
     /// back unless another receiver has them. If they were not given back, a message could go to the
     /// dead-letter queue although no receiver ever had it.
-    fn keep_held(&self, messages: &mut Vec<Message>) {
+    fn drop_ended_leases(&self, messages: &mut Vec<Message>) {
         for shard in self.all() {
             let own = messages.iter().map(|message| message.receipt);
-            let late = shard.late(own.filter(|receipt| receipt.address == shard.address));
-            messages.retain(|message| !late.contains(&message.receipt));
-            shard.give_back(late);
+            let ended_leases = shard.ended_leases(own.filter(|receipt| receipt.address == shard.address));
+            messages.retain(|message| !ended_leases.contains(&message.receipt));
+            shard.give_back(ended_leases);
         }
     }
 }
 
 /// Messages of a poll that the receiver has not taken yet. Dropping this value gives them back.
-struct Held {
+struct UndeliveredMessages {
     shards: Shards,
-    found: Option<Found>,
+    found: Option<ReceiveResult>,
 }
 
-impl Held {
-    fn take(mut self) -> Option<Found> {
+impl UndeliveredMessages {
+    fn take(mut self) -> Option<ReceiveResult> {
         self.found.take()
     }
 }
 
-impl Drop for Held {
+impl Drop for UndeliveredMessages {
     fn drop(&mut self) {
         let messages = self
             .found
             .take()
-            .map(|found| found.look.messages)
+            .map(|found| found.polled.messages)
             .unwrap_or_default();
         for shard in self.shards.all() {
             let own = messages.iter().map(|message| message.receipt);

@@ -14,15 +14,15 @@ use recto_protocol::queues::{
 use recto_store::{Cas, CasCondition, Mutation, Operation, PointRead, RowAddress, Snapshot};
 
 use crate::affinity::Conflicts;
-use crate::bodies::Body;
+use crate::body_format::Body;
 use crate::cas_loop::{CasLoop, RegisterBackend, RegisterWrite};
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::idle_segments::IdleSegments;
 use crate::options::NewestOptions;
 use crate::place::QueueStore;
 use crate::tables::{
     COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
 };
-use crate::waits::Waits;
 
 /// Maximum number of rows that one read of a segment's log returns: more than a log has.
 const MAX_LOG_ROWS: u32 = recto_protocol::queues::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
@@ -67,7 +67,7 @@ pub(crate) struct ClaimsBackend {
     /// the last poll found.
     pub(crate) order: Mutex<Option<Arc<Order>>>,
     /// Segments that polls and maintenance skip because their messages need no work yet.
-    pub(crate) waits: Arc<Waits>,
+    pub(crate) idle_segments: Arc<IdleSegments>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) conflicts: Arc<Conflicts>,
 }
@@ -190,7 +190,7 @@ impl RegisterBackend for ClaimsBackend {
     fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
         // Any command may make a message available earlier, so forget the time until which polls skip the
         // segment.
-        self.waits.forget(self.segment);
+        self.idle_segments.forget(self.segment);
         self.with_context(|context| round.step(event, context))
     }
 

@@ -36,13 +36,13 @@ impl Shard {
                     ReleaseEvent::Source(self.call_source(origin, command, time).await?)
                 }
                 ReleaseAction::State(command) => {
-                    ReleaseEvent::State(segment.state.call(command, time).await?)
+                    ReleaseEvent::State(segment.claims.call(command, time).await?)
                 }
                 ReleaseAction::Head(command) => ReleaseEvent::Head(self.head.call(command, time).await?),
                 ReleaseAction::Find(number) => ReleaseEvent::Found(self.find(number).await?),
                 ReleaseAction::Over(released) => {
                     if released == Released::Done {
-                        self.forget(segment.number);
+                        self.evict(segment.number);
                     }
                     return Ok(released);
                 }
@@ -53,7 +53,7 @@ impl Shard {
     fn releasing(&self, segment: &LiveSegment, purges: bool) -> Releasing {
         let (address, protocol) = (self.address, self.queues.protocol);
         let (no_log, no_state) = (Log::absent(), State::absent());
-        segment.state.with_cached(|state| {
+        segment.claims.with_cached(|state| {
             segment.log.with_cached(|log| {
                 let (log, state) = (log.unwrap_or(&no_log), state.unwrap_or(&no_state));
                 let begins = if purges {
@@ -92,7 +92,7 @@ impl Shard {
         match source.find(origin.segment).await? {
             Some(live) => {
                 let segment = source.segment(origin.segment, live);
-                segment.state.call(command, time).await
+                segment.claims.call(command, time).await
             }
             None => Ok(StateAnswer::Gone),
         }

@@ -18,11 +18,11 @@ use crate::shard::Shard;
 pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
     pub(crate) log: Arc<CasLoop<LogBackend>>,
-    pub(crate) state: Arc<CasLoop<ClaimsBackend>>,
+    pub(crate) claims: Arc<CasLoop<ClaimsBackend>>,
     /// True while a task moves messages out of the segment.
     pub(crate) is_burying: AtomicBool,
-    open_groups: Mutex<Option<KnownGroups>>,
-    in_flight: Mutex<Option<InFlight>>,
+    open_groups: Mutex<Option<CachedGroups>>,
+    in_flight: Mutex<Option<CachedInFlight>>,
     /// Number of messages that were checked for expiry, and the earliest due time of these
     /// messages. The retention of a message counts from its due time.
     first_due: Mutex<(Seq, Micros)>,
@@ -30,12 +30,12 @@ pub(crate) struct LiveSegment {
 
 /// Groups with unresolved messages, and the versions of the log and the state from which the groups
 /// were computed.
-type KnownGroups = ((Version, Version), Arc<OpenGroups>);
+type CachedGroups = ((Version, Version), Arc<OpenGroups>);
 
 /// Cached number of messages in flight. `counted_nanos` is the time of the count, and `version` the version
 /// of the state.
 #[derive(Clone, Copy)]
-struct InFlight {
+struct CachedInFlight {
     version: Version,
     counted_nanos: u64,
     count: usize,
@@ -43,7 +43,7 @@ struct InFlight {
 
 /// Time for which a cached number of messages in flight is valid, in nanoseconds. The time is short
 /// because a visibility timeout ends without a change of the state.
-const COUNTED_NANOS: u64 = 1_000_000_000;
+const COUNT_NANOS: u64 = 1_000_000_000;
 
 impl LiveSegment {
     /// Creates the empty cache of a segment of the shard, without reading from the store.
@@ -58,22 +58,22 @@ impl LiveSegment {
             bodies: Mutex::default(),
             conflicts: Arc::clone(&shard.conflicts),
         });
-        let state = CasLoop::new(ClaimsBackend {
+        let claims = CasLoop::new(ClaimsBackend {
             queues: queues.clone(),
             address,
             segment: number,
             register,
             log: Arc::clone(&log),
             leases: Arc::clone(&shard.leases),
-            options: Arc::clone(&shard.common.options),
+            options: Arc::clone(&shard.queue.options),
             order: Mutex::default(),
-            waits: Arc::clone(&shard.waits),
+            idle_segments: Arc::clone(&shard.idle_segments),
             conflicts: Arc::clone(&shard.conflicts),
         });
         Self {
             number,
             log,
-            state,
+            claims,
             is_burying: AtomicBool::new(false),
             open_groups: Mutex::default(),
             in_flight: Mutex::default(),
@@ -93,7 +93,7 @@ impl LiveSegment {
             }
             Ok(())
         };
-        let is_state_known = self.state.with_cached(|state| state.is_some());
+        let is_state_known = self.claims.with_cached(|state| state.is_some());
         if anew && is_state_known && self.is_empty() {
             // All cached messages are resolved, and stay resolved, so read the state only if the log shows
             // new messages.
@@ -101,18 +101,18 @@ impl LiveSegment {
             return if self.is_empty() {
                 Ok(())
             } else {
-                self.load_state(anew).await
+                self.load_claims(anew).await
             };
         }
-        let (log, state) = futures::future::join(log, self.load_state(anew)).await;
+        let (log, state) = futures::future::join(log, self.load_claims(anew)).await;
         log.and(state)
     }
 
     /// Reads the state of the segment (which messages are resolved or claimed) if it is not cached,
     /// or if `anew` is set.
-    pub(crate) async fn load_state(&self, anew: bool) -> Result<()> {
-        if anew || self.state.with_cached(|state| state.is_none()) {
-            self.state.read().await?;
+    pub(crate) async fn load_claims(&self, anew: bool) -> Result<()> {
+        if anew || self.claims.with_cached(|state| state.is_none()) {
+            self.claims.read().await?;
         }
         Ok(())
     }
@@ -120,13 +120,13 @@ impl LiveSegment {
     /// Returns whether no request to the segment is in progress. Without requests, the log has two
     /// references, one of them in the state.
     pub(crate) fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.log) == 2 && Arc::strong_count(&self.state) == 1
+        Arc::strong_count(&self.log) == 2 && Arc::strong_count(&self.claims) == 1
     }
 
     /// Sets the groups of an ordered queue whose messages in the segment must wait for earlier
     /// segments.
     pub(crate) fn set_order(&self, order: Order) {
-        let known = &self.state.backend.order;
+        let known = &self.claims.backend.order;
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
     }
 
@@ -134,7 +134,7 @@ impl LiveSegment {
     /// the groups once for each version of the log and the state. Returns `None` if the log or the
     /// state is not cached.
     pub(crate) fn open_groups(&self) -> Option<Arc<OpenGroups>> {
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             self.log.with_cached(|log| {
                 let (log, state) = (log?, state?);
                 let versions = (log.version(), state.version());
@@ -154,9 +154,9 @@ impl LiveSegment {
     /// Returns whether a claim (reservation for a receiver) would get a message, by cached data.
     pub(crate) fn may_claim(&self) -> bool {
         let absent = State::absent();
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            self.state
+            self.claims
                 .backend
                 .with_context(|context| state.may_claim(context))
         })
@@ -164,7 +164,7 @@ impl LiveSegment {
 
     /// Returns the number of messages that are claimed, given back or being moved, by cached data.
     pub(crate) fn count_pending(&self) -> usize {
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number);
             state.map_or(0, |state| state.pending().len())
         })
@@ -172,20 +172,20 @@ impl LiveSegment {
 
     /// Returns the number of messages that receivers have, by cached data.
     pub(crate) fn count_in_flight(&self) -> usize {
-        let backend = &self.state.backend;
+        let backend = &self.claims.backend;
         let now_nanos = backend.queues.environment.monotonic_nanos();
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let Some(state) = state else { return 0 };
             let mut known = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_fresh = |known: &InFlight| {
+            let is_fresh = |known: &CachedInFlight| {
                 known.version == state.version()
-                    && now_nanos.saturating_sub(known.counted_nanos) < COUNTED_NANOS
+                    && now_nanos.saturating_sub(known.counted_nanos) < COUNT_NANOS
             };
             if let Some(known) = known.filter(is_fresh) {
                 return known.count;
             }
             let count = backend.with_context(|context| state.count_in_flight(context));
-            *known = Some(InFlight {
+            *known = Some(CachedInFlight {
                 version: state.version(),
                 counted_nanos: now_nanos,
                 count,
@@ -196,16 +196,16 @@ impl LiveSegment {
 
     /// Returns whether the log and the state of the segment are cached.
     pub(crate) fn is_known(&self) -> bool {
-        self.with_log(|_| ()).is_some() && self.state.with_cached(|state| state.is_some())
+        self.with_log(|_| ()).is_some() && self.claims.with_cached(|state| state.is_some())
     }
 
     /// Returns whether a claim (reservation for a receiver) would get a message that was never
     /// received, by cached data.
     pub(crate) fn has_new(&self) -> bool {
         let absent = State::absent();
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            self.state.backend.with_context(|context| state.has_new(context))
+            self.claims.backend.with_context(|context| state.has_new(context))
         })
     }
 
@@ -213,21 +213,21 @@ impl LiveSegment {
     /// received until one is sent, given back or resolved.
     pub(crate) fn due(&self) -> Option<Micros> {
         let absent = State::absent();
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            self.state.backend.with_context(|context| state.due(context))
+            self.claims.backend.with_context(|context| state.due(context))
         })
     }
 
     /// Records the time until which polls skip the segment. Does so only if all its unresolved messages wait
     /// and no change of the state is in progress. Callers must make sure that no other process changes the
     /// segment.
-    pub(crate) fn learn_wait(&self) {
-        let backend = &self.state.backend;
-        self.state.with_idle_cached(|state| {
+    pub(crate) fn record_not_due(&self) {
+        let backend = &self.claims.backend;
+        self.claims.with_idle_cached(|state| {
             let until = backend.with_context(|context| state.waits_until(context));
             if let Some(until) = until {
-                backend.waits.learn(self.number, until);
+                backend.idle_segments.record_not_due(self.number, until);
             }
         });
     }
@@ -240,22 +240,25 @@ impl LiveSegment {
     /// - No change of the state is in progress.
     ///
     /// Callers must make sure that no other process changes the segment.
-    pub(crate) fn learn_keeps_all(&self, attempts: u16) {
+    pub(crate) fn record_without_moves(&self, attempts: u16) {
         let may_leave = |pending: &Pending| {
             pending.attempts >= attempts || matches!(pending.standing, Standing::Leaving(_))
         };
-        self.state.with_idle_cached(|state| {
+        self.claims.with_idle_cached(|state| {
             let is_mine = state.segment() == self.number;
             if !is_mine || !state.pending().values().any(may_leave) {
-                self.state.backend.waits.learn_keeps_all(self.number, attempts);
+                self.claims
+                    .backend
+                    .idle_segments
+                    .record_without_moves(self.number, attempts);
             }
         });
     }
 
     /// Calls `look` with an iterator of the unresolved messages, by cached data.
-    fn with_open<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Seq, &Entry)>) -> T) -> T {
+    fn with_unresolved<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Seq, &Entry)>) -> T) -> T {
         let (no_log, no_state) = (Log::absent(), State::absent());
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             self.log.with_cached(|log| {
                 let (log, state) = (log.unwrap_or(&no_log), state.unwrap_or(&no_state));
                 let is_mine = log.segment() == self.number;
@@ -267,9 +270,9 @@ impl LiveSegment {
     /// Returns the number of messages that have expired by the retention bound `by`, by cached data.
     pub(crate) fn count_expired(&self, by: Micros) -> usize {
         let absent = State::absent();
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.unwrap_or(&absent);
-            let backend = &self.state.backend;
+            let backend = &self.claims.backend;
             backend.with_context(|context| state.expired(by, context).len())
         })
     }
@@ -292,14 +295,14 @@ impl LiveSegment {
     /// Returns the earliest due time of an unresolved message, by cached data. The retention of a
     /// message counts from its due time.
     pub(crate) fn first_due(&self) -> Option<Micros> {
-        self.with_open(|open| open.map(|(_, entry)| entry.due()).min())
+        self.with_unresolved(|open| open.map(|(_, entry)| entry.due()).min())
     }
 
     /// Returns whether a later segment uses the versioned cell (row changed by compare-and-set) of
     /// the log or of the state.
     pub(crate) fn is_overtaken(&self) -> bool {
         let log = self.log.with_cached(|log| log.map(Log::segment));
-        let state = self.state.with_cached(|state| state.map(State::segment));
+        let state = self.claims.with_cached(|state| state.map(State::segment));
         log.max(state).is_some_and(|newest| newest > self.number)
     }
 
@@ -311,7 +314,7 @@ impl LiveSegment {
     /// Returns whether all messages of the segment are resolved, by cached data.
     fn is_empty(&self) -> bool {
         let count = self.with_log(Log::next);
-        let resolved = self.state.with_cached(|state| {
+        let resolved = self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             Some(state.resolved().count())
         });
@@ -321,12 +324,12 @@ impl LiveSegment {
     /// Returns the messages to move out of the segment, each with its number of attempts: messages
     /// whose move has begun, and messages whose last allowed attempt has ended.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let Some(state) = state.filter(|state| state.segment() == self.number) else {
                 return Vec::new();
             };
             let exhausted = self
-                .state
+                .claims
                 .backend
                 .with_context(|context| state.exhausted(context));
             let is_leaving = |pending: &Pending| matches!(pending.standing, Standing::Leaving(_));
@@ -340,7 +343,7 @@ impl LiveSegment {
 
     /// Returns the target of a message that is being moved. `None`: the message is not being moved.
     pub(crate) fn target(&self, seq: Seq) -> Option<Target> {
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             match state.pending().get(&seq)?.standing {
                 Standing::Leaving(target) => Some(target),
@@ -352,7 +355,7 @@ impl LiveSegment {
     /// Returns how often the message of a receipt was received. `None`: the message has a newer receipt, or
     /// none.
     pub(crate) fn attempts(&self, receipt: &Receipt) -> Option<u16> {
-        self.state.with_cached(|state| {
+        self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             let pending = state.pending().get(&receipt.seq)?;
             (pending.claim == receipt.claim).then_some(pending.attempts)
@@ -367,7 +370,7 @@ impl LiveSegment {
 
     /// Reads the deduplication ids of earlier segments of the shard, unless the ids are cached.
     /// Earlier segments are sealed, so their ids are read only once.
-    pub(crate) async fn know_recent(&self, head: &Head) -> Result<()> {
+    pub(crate) async fn load_recent_ids(&self, head: &Head) -> Result<()> {
         let backend = &self.log.backend;
         if backend.recent.get().is_some() {
             return Ok(());

@@ -9,13 +9,13 @@ use recto_protocol::queues::{
     SendAnswer, SendEvent, Sending, ShardEvent, reach,
 };
 
-use crate::bodies::Body;
+use crate::body_format::Body;
 use crate::entering::Load;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
 use crate::place::{QueueStore, committed_bytes};
-use crate::settle::micros;
+use crate::receipts::micros;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
@@ -266,7 +266,7 @@ impl Shard {
     /// Returns the body table that the work unit (temporary queue) of this shard uses alone.
     /// Returns `None` if the shard belongs to a queue, or if the store has no ring of body tables.
     pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
-        let Some(unit) = self.common.unit.get().filter(|_| self.queues.has_ring()) else {
+        let Some(unit) = self.queue.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
         };
         if let Some(table) = self.queues.ring.unit(*unit) {
@@ -295,10 +295,7 @@ impl Shard {
         match response {
             SendAnswer::Sent(_, placed) => {
                 let is_new = |placed: &&Placed| matches!(placed, Placed::At(_));
-                self.common
-                    .counters
-                    .sent
-                    .add(placed.iter().filter(is_new).count());
+                self.queue.counters.sent.add(placed.iter().filter(is_new).count());
                 self.notify_receivers();
                 for _ in 1..count.min(MAX_WOKEN) {
                     self.wake_receiver();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use recto_protocol::queues::{Address, Fingerprint, Place, Receipt, Shard as ShardNumber, Tenure};
 
 use crate::affinity::{Choice, Conflicts};
-use crate::common::Common;
 use crate::error::Result;
+use crate::local_queue::LocalQueue;
 use crate::options::{Destination, ShardOptions};
 use crate::place::QueueStore;
 use crate::shard::Shard;
@@ -62,8 +62,8 @@ impl Shards {
         &self.first().queues
     }
 
-    pub(crate) fn common(&self) -> &Common {
-        &self.first().common
+    pub(crate) fn queue(&self) -> &LocalQueue {
+        &self.first().queue
     }
 
     /// Returns whether two queues use the same open store, so that messages can move between them.
@@ -74,22 +74,22 @@ impl Shards {
     /// Sets the options for all users of the queue in this process, unless their current options are from a
     /// newer version of the registry.
     pub fn set_options(&self, options: ShardOptions) {
-        self.common().options.set(options);
+        self.queue().options.set(options);
     }
 
     /// Returns the newest options of the queue that this process knows.
     pub fn options(&self) -> ShardOptions {
-        self.common().options.get()
+        self.queue().options.get()
     }
 
     /// Returns the counters of this process for the queue since it opened the store.
     pub fn totals(&self) -> Totals {
-        self.common().counters.totals()
+        self.queue().counters.totals()
     }
 
     /// Returns the number of receivers of this process that wait for a message.
     pub fn receivers_waiting(&self) -> u64 {
-        self.common().counters.receivers()
+        self.queue().counters.receivers()
     }
 
     /// Returns the number of shards of the queue.
@@ -128,7 +128,7 @@ impl Shards {
             // contain only one of these shards.
             return 0;
         }
-        self.common()
+        self.queue()
             .sends
             .shard(&self.choice(|conflicts| &conflicts.appends))
     }
@@ -142,7 +142,7 @@ impl Shards {
     /// Returns the indexes of all shards, in the order in which this process receives from them.
     pub(crate) fn to_receive(&self) -> impl Iterator<Item = usize> + use<> {
         let first = self
-            .common()
+            .queue()
             .receives
             .next_shard(&self.choice(|conflicts| &conflicts.claims));
         (first..self.0.len()).chain(0..first)
@@ -152,7 +152,7 @@ impl Shards {
     /// there.
     pub(crate) fn received_at(&self, shard: usize) {
         let choice = self.choice(|conflicts| &conflicts.claims);
-        self.common().receives.goes_to(shard, &choice);
+        self.queue().receives.goes_to(shard, &choice);
     }
 
     fn choice(

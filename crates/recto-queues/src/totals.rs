@@ -72,16 +72,16 @@ impl Counters {
     }
 
     /// Counts one more waiting receiver, until the returned guard is dropped.
-    pub(crate) fn waits(&self) -> Waits<'_> {
+    pub(crate) fn count_receiver(&self) -> WaitingReceiver<'_> {
         self.receivers.fetch_add(1, Ordering::Relaxed);
-        Waits(self)
+        WaitingReceiver(self)
     }
 }
 
 /// Guard of a waiting receiver. Dropping the guard ends the wait of the receiver in the count.
-pub(crate) struct Waits<'c>(&'c Counters);
+pub(crate) struct WaitingReceiver<'c>(&'c Counters);
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingReceiver<'_> {
     fn drop(&mut self) {
         self.0.receivers.fetch_sub(1, Ordering::Relaxed);
     }

@@ -103,7 +103,7 @@ impl Queues {
         let (.., queue) = registry.queue(unit.queue)?;
         let known = self.known(registry, place, row, queue);
         // Ignore a failed `set`: the id is already set, to the same value.
-        let _ = known.shards.common().unit.set(unit.id);
+        let _ = known.shards.queue().unit.set(unit.id);
         self.keep(unit.id, &known.shards);
         Some(Queue {
             id: unit.id,

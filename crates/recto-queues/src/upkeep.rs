@@ -54,7 +54,7 @@ impl Queues {
         for queue in &all {
             for shard in queue.shards.all() {
                 let _ = shard.expire().await;
-                shard.forget_idle();
+                shard.evict_idle();
             }
         }
         burials.turn(&all).await;

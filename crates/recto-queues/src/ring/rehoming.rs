@@ -54,7 +54,7 @@ async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -
     if log.segment() != segment || log.sealed() != live.count {
         return Ok(KeepEvent::SegmentGone);
     }
-    let state = known.state.read().await?;
+    let state = known.claims.read().await?;
     let is_open = |seq| state.segment() != segment || !state.resolved().has(seq);
     let open = log.messages().filter(|(seq, ..)| is_open(*seq));
     let open: Vec<_> = open.map(|(_, chunk, entry)| (chunk, *entry)).collect();

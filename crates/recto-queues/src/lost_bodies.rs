@@ -18,31 +18,41 @@ impl Shard {
     /// A message that another process resolved meanwhile is not lost: a rehoming copies the bodies of
     /// unresolved messages only. The state must be read after the bodies. A message that is unresolved then
     /// was unresolved during each earlier rehoming.
-    pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, mut lost: Vec<Delivery>) {
+    pub(crate) fn resolve_lost(
+        self: &Arc<Self>,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+        mut lost: Vec<Delivery>,
+    ) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
-            let Ok(state) = segment.state.read().await else {
+            let Ok(state) = segment.claims.read().await else {
                 return;
             };
             lost.retain(|delivery| state.segment() == segment.number && !state.resolved().has(delivery.seq));
             for delivery in lost {
-                let _ = shard.lose_one(&segment, live, delivery).await;
+                let _ = shard.resolve_lost_message(&segment, live, delivery).await;
             }
             shard.release_if_done(&segment).await;
         });
     }
 
-    async fn lose_one(self: &Arc<Self>, segment: &LiveSegment, live: Live, delivery: Delivery) -> Result<()> {
+    async fn resolve_lost_message(
+        self: &Arc<Self>,
+        segment: &LiveSegment,
+        live: Live,
+        delivery: Delivery,
+    ) -> Result<()> {
         let Delivery {
             seq, claim, attempts, ..
         } = delivery;
-        if self.common.options.get().dead_letters.is_some() {
+        if self.queue.options.get().dead_letters.is_some() {
             let moving = self.bury_one(segment, live, seq, attempts, Some(claim), BODY_LOST);
             return moving.await.map(drop);
         }
         let time = self.queues.request_timeout;
-        let removed = segment.state.call(StateWish::Remove(seq), time).await?;
-        self.common
+        let removed = segment.claims.call(StateWish::Remove(seq), time).await?;
+        self.queue
             .counters
             .bodies_lost
             .add(usize::from(removed == StateAnswer::Done));

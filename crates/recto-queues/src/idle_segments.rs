@@ -9,62 +9,64 @@ use recto_protocol::queues::{Head, Micros, Segment};
 /// Segments of a shard that polls or maintenance skip. An entry takes few bytes, so each live segment can
 /// have one, even if its other cached data was dropped.
 #[derive(Default)]
-pub(crate) struct Waits(Mutex<Known>);
+pub(crate) struct IdleSegments(Mutex<IdleRecords>);
 
 #[derive(Default)]
-struct Known {
+struct IdleRecords {
     /// Sealed segments, each with the time until which no message is due. Polls skip these segments
     /// until then.
-    until: BTreeMap<Segment, Micros>,
+    not_due_until: BTreeMap<Segment, Micros>,
     /// Segments, each with a number of attempts that none of its messages has reached. The
     /// maintenance skips these segments.
-    keeping: BTreeMap<Segment, u16>,
+    without_moves: BTreeMap<Segment, u16>,
 }
 
-impl Waits {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+impl IdleSegments {
+    fn lock(&self) -> MutexGuard<'_, IdleRecords> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that no message of the segment is due until the time `until`. The record is valid
     /// until the segment's state changes.
-    pub(crate) fn learn(&self, segment: Segment, until: Micros) {
-        self.lock().until.insert(segment, until);
+    pub(crate) fn record_not_due(&self, segment: Segment, until: Micros) {
+        self.lock().not_due_until.insert(segment, until);
     }
 
     /// Records that no message of the segment was received `attempts` times, and none is being
     /// moved. The record is valid until the state of the segment changes.
-    pub(crate) fn learn_keeps_all(&self, segment: Segment, attempts: u16) {
-        self.lock().keeping.insert(segment, attempts);
+    pub(crate) fn record_without_moves(&self, segment: Segment, attempts: u16) {
+        self.lock().without_moves.insert(segment, attempts);
     }
 
     /// Removes the record that the segment needs no work, because its state changes or may change.
     pub(crate) fn forget(&self, segment: Segment) {
-        let mut known = self.lock();
-        known.until.remove(&segment);
-        known.keeping.remove(&segment);
+        let mut records = self.lock();
+        records.not_due_until.remove(&segment);
+        records.without_moves.remove(&segment);
     }
 
     /// Returns the time until which no message of the segment is due, if it is recorded and later than `now`.
-    pub(crate) fn after(&self, segment: Segment, now: Micros) -> Option<Micros> {
-        let until = self.lock().until.get(&segment).copied();
+    pub(crate) fn not_due_until(&self, segment: Segment, now: Micros) -> Option<Micros> {
+        let until = self.lock().not_due_until.get(&segment).copied();
         until.filter(|until| *until > now)
     }
 
     /// Returns whether it is recorded that the maintenance has no message to move in the segment: none was
     /// received `attempts` times, and none is being moved.
-    pub(crate) fn keeps_all(&self, segment: Segment, attempts: u16) -> bool {
-        let known = self.lock();
-        let keeping = known.keeping.get(&segment);
-        keeping.is_some_and(|looked_for| *looked_for <= attempts)
+    pub(crate) fn is_without_moves(&self, segment: Segment, attempts: u16) -> bool {
+        let records = self.lock();
+        let without_moves = records.without_moves.get(&segment);
+        without_moves.is_some_and(|looked_for| *looked_for <= attempts)
     }
 
     /// Removes the records of segments that are no longer live.
     pub(crate) fn prune(&self, head: &Head) {
-        let mut known = self.lock();
-        known.until.retain(|segment, _| head.live().contains_key(segment));
-        known
-            .keeping
+        let mut records = self.lock();
+        records
+            .not_due_until
+            .retain(|segment, _| head.live().contains_key(segment));
+        records
+            .without_moves
             .retain(|segment, _| head.live().contains_key(segment));
     }
 }

@@ -6,7 +6,7 @@ use recto_model::Table;
 use recto_protocol::queues::{BodyTable, Chunk, Entry, Live, Segment};
 use recto_store::PointRead;
 
-use crate::bodies::{Content, Unread};
+use crate::body_format::{Content, UnreadableBody};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::place::{body_options, is_unknown};
 use crate::segment::LiveSegment;
@@ -43,14 +43,14 @@ impl Shard {
         segment: Segment,
         live: Live,
         messages: &[(Chunk, Entry)],
-    ) -> Result<Vec<std::result::Result<Content, Unread>>> {
+    ) -> Result<Vec<std::result::Result<Content, UnreadableBody>>> {
         let mut contents = self.contents_in(live.table, segment, messages).await?;
         // Table and version of the ring in the head that was read before the last read of bodies. `live` is
         // from an older head, whose version is unknown.
         let mut before = None;
         let mut moves = 0;
         loop {
-            let is_missing = |index: &usize| matches!(contents[*index], Err(Unread::Missing));
+            let is_missing = |index: &usize| matches!(contents[*index], Err(UnreadableBody::Missing));
             let missing: Vec<_> = (0..contents.len()).filter(is_missing).collect();
             if missing.is_empty() || !self.queues.has_ring() {
                 return Ok(contents);
@@ -84,11 +84,11 @@ impl Shard {
         table: BodyTable,
         segment: Segment,
         messages: &[(Chunk, Entry)],
-    ) -> Result<Vec<std::result::Result<Content, Unread>>> {
+    ) -> Result<Vec<std::result::Result<Content, UnreadableBody>>> {
         let Some(bodies) = self.bodies(table, segment, messages).await? else {
-            return Ok(messages.iter().map(|_| Err(Unread::Missing)).collect());
+            return Ok(messages.iter().map(|_| Err(UnreadableBody::Missing)).collect());
         };
-        let content = |body: Option<Vec<u8>>| Content::decode(&body.ok_or(Unread::Missing)?);
+        let content = |body: Option<Vec<u8>>| Content::decode(&body.ok_or(UnreadableBody::Missing)?);
         Ok(bodies.into_iter().map(content).collect())
     }
 
@@ -113,7 +113,7 @@ impl Shard {
                 if self.queues.is_dropped(table.name()).await? {
                     return Ok(None);
                 }
-                return Err(unheard_of(&table).with_source(error));
+                return Err(unknown_table(&table).with_source(error));
             }
             found => found?,
         };
@@ -134,7 +134,7 @@ impl Shard {
         entry: Entry,
     ) -> Result<Option<Content>> {
         let mut contents = self.contents(segment, live, &[(chunk, entry)]).await?;
-        match contents.pop().unwrap_or(Err(Unread::Missing)) {
+        match contents.pop().unwrap_or(Err(UnreadableBody::Missing)) {
             Ok(content) => Ok(Some(content)),
             Err(unread) if unread.is_lost() => Ok(None),
             Err(unread) => Err(unread.of(entry.id)),
@@ -149,7 +149,7 @@ fn moved_too_often() -> QueueError {
 }
 
 /// Returns the error of a read for which a node does not know an existing table yet.
-fn unheard_of(table: &Table) -> QueueError {
+fn unknown_table(table: &Table) -> QueueError {
     let name = table.name();
     let message = format!("a node does not know table {name} yet: nothing was done");
     QueueError::new(QueueErrorKind::Unavailable, message)

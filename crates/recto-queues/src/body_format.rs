@@ -28,7 +28,7 @@ pub(crate) struct Content {
 
 /// Reason why a stored message body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum UnreadableBody {
     /// The store has no such body.
     Missing,
     /// No release of Recto wrote these bytes.
@@ -37,7 +37,7 @@ pub(crate) enum Unread {
     Newer(u8),
 }
 
-impl Unread {
+impl UnreadableBody {
     /// Returns true if the body is missing or damaged, so that no release can ever read it.
     pub(crate) fn is_lost(self) -> bool {
         !matches!(self, Self::Newer(_))
@@ -111,11 +111,11 @@ impl Content {
     ///
     /// # Errors
     /// A newer release wrote the bytes, or they are damaged.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unread> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, UnreadableBody> {
         match bytes.split_first() {
-            Some((&BODY_FORMAT_VERSION, rest)) => read(rest).ok_or(Unread::Damaged),
-            Some((0, _)) | None => Err(Unread::Damaged),
-            Some((version, _)) => Err(Unread::Newer(*version)),
+            Some((&BODY_FORMAT_VERSION, rest)) => read(rest).ok_or(UnreadableBody::Damaged),
+            Some((0, _)) | None => Err(UnreadableBody::Damaged),
+            Some((version, _)) => Err(UnreadableBody::Newer(*version)),
         }
     }
 }
@@ -208,14 +208,14 @@ mod tests {
         for (content, bytes) in all() {
             let said = bytes.len() - content.body.len();
             for length in 0..said {
-                assert_eq!(Content::decode(&bytes[..length]), Err(Unread::Damaged));
+                assert_eq!(Content::decode(&bytes[..length]), Err(UnreadableBody::Damaged));
             }
             let mut newer = bytes.clone();
             newer[0] += 1;
-            assert_eq!(Content::decode(&newer), Err(Unread::Newer(2)));
+            assert_eq!(Content::decode(&newer), Err(UnreadableBody::Newer(2)));
             let mut unknown = bytes;
             unknown[1] |= 4;
-            assert_eq!(Content::decode(&unknown), Err(Unread::Damaged));
+            assert_eq!(Content::decode(&unknown), Err(UnreadableBody::Damaged));
         }
     }
 }

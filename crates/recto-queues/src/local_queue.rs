@@ -12,7 +12,7 @@ use crate::totals::Counters;
 
 /// Data that all shards of a queue share in this process.
 #[derive(Default)]
-pub(crate) struct Common {
+pub(crate) struct LocalQueue {
     /// Work unit (temporary queue) that the shards belong to; not set for the shards of a queue.
     pub(crate) unit: OnceLock<QueueId>,
     /// Newest options of the queue that this process knows. All users of the queue in this process
@@ -35,36 +35,35 @@ pub(crate) struct Common {
 
 /// Reservation of a part of the queue's limit of messages in flight, for a claim that is in
 /// progress. The reserved messages count as claimed until this value is dropped.
-pub(crate) struct Room<'c> {
-    common: &'c Common,
+pub(crate) struct ClaimReservation<'c> {
+    queue: &'c LocalQueue,
     count: usize,
 }
 
-impl Common {
-    /// Reserves a part of the queue's limit of messages in flight for a receiver. `find_room` gets
+impl LocalQueue {
+    /// Reserves a part of the queue's limit of messages in flight for a receiver. `count_receivable` gets
     /// the number of messages that other receivers of this process are claiming now, and returns
     /// the number of messages to reserve.
-    pub(crate) fn take_room(&self, find_room: impl FnOnce(usize) -> usize) -> Room<'_> {
+    pub(crate) fn reserve_claim(
+        &self,
+        count_receivable: impl FnOnce(usize) -> usize,
+    ) -> ClaimReservation<'_> {
         let mut claiming = self.claiming.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = find_room(*claiming);
+        let count = count_receivable(*claiming);
         *claiming += count;
-        Room { common: self, count }
+        ClaimReservation { queue: self, count }
     }
 }
 
-impl Room<'_> {
+impl ClaimReservation<'_> {
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for ClaimReservation<'_> {
     fn drop(&mut self) {
-        let mut claiming = self
-            .common
-            .claiming
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut claiming = self.queue.claiming.lock().unwrap_or_else(PoisonError::into_inner);
         *claiming -= self.count;
     }
 }

@@ -39,7 +39,7 @@ impl Shards {
     /// A receipt is from another queue, or the store is unreachable. Or the outcome is unknown; acknowledge
     /// the receipts again to resolve it.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        self.settle(receipts, ReceiptOperation::Ack).await
+        self.apply(receipts, ReceiptOperation::Ack).await
     }
 
     /// Gives messages back after a failed attempt, so that they can be received again after `delay`. A
@@ -57,7 +57,7 @@ impl Shards {
                 .with_field("delay_seconds"));
         }
         let error: Arc<str> = error.into();
-        self.in_each(receipts, |shard, shown| {
+        self.in_each_shard(receipts, |shard, shown| {
             let error = Arc::clone(&error);
             async move { shard.nack(&shown, micros(delay), &error).await }
         })
@@ -70,7 +70,7 @@ impl Shards {
     /// # Errors
     /// The errors of [`ack`](Self::ack).
     pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        self.settle(receipts, ReceiptOperation::GiveBack).await
+        self.apply(receipts, ReceiptOperation::GiveBack).await
     }
 
     /// Extends the visibility timeouts of messages, which then end after the duration `visibility` from now.
@@ -80,20 +80,20 @@ impl Shards {
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
         check_visibility(visibility)?;
         let visibility = micros(visibility);
-        self.settle(receipts, ReceiptOperation::Extend { visibility })
+        self.apply(receipts, ReceiptOperation::Extend { visibility })
             .await
     }
 
-    async fn settle(&self, receipts: &[Receipt], what: ReceiptOperation) -> Result<Vec<Settled>> {
-        self.in_each(receipts, move |shard, shown| async move {
-            shard.settle(&shown, what).await
+    async fn apply(&self, receipts: &[Receipt], operation: ReceiptOperation) -> Result<Vec<Settled>> {
+        self.in_each_shard(receipts, move |shard, shown| async move {
+            shard.apply(&shown, operation).await
         })
         .await
     }
 
     /// Groups receipts by shard, and runs the operation in each shard, in a task of its own. Returns the
     /// outcomes in the order of the receipts.
-    async fn in_each<F>(
+    async fn in_each_shard<F>(
         &self,
         receipts: &[Receipt],
         does: impl Fn(Arc<Shard>, Vec<Receipt>) -> F,
@@ -142,12 +142,12 @@ impl Shard {
     ) -> Result<Vec<Settled>> {
         let buried = self.bury_last(receipts, error).await?;
         let count = buried.iter().filter(|is_buried| **is_buried).count();
-        self.common.counters.given_back.add(count);
+        self.queue.counters.given_back.add(count);
         let left: Vec<_> = (0..receipts.len()).filter(|index| !buried[*index]).collect();
         let mut settled = vec![Settled::Done; receipts.len()];
         if !left.is_empty() {
             let shown: Vec<_> = left.iter().map(|index| receipts[*index]).collect();
-            let each = self.settle(&shown, ReceiptOperation::Nack { delay }).await?;
+            let each = self.apply(&shown, ReceiptOperation::Nack { delay }).await?;
             for (index, each) in left.into_iter().zip(each) {
                 settled[index] = each;
             }
@@ -177,7 +177,7 @@ impl Shard {
     }
 
     async fn bury_if_last(self: &Arc<Self>, receipt: &Receipt, live: Live, error: &str) -> Result<bool> {
-        let dead_letters = self.common.options.get().dead_letters;
+        let dead_letters = self.queue.options.get().dead_letters;
         let segment = self.segment(receipt.segment, live);
         segment.load(false).await?;
         let attempts = segment.attempts(receipt);
@@ -194,12 +194,12 @@ impl Shard {
         Ok(moved == Some(Moved::Done))
     }
 
-    /// Executes the operation `what` on the messages of receipts, which must all be from this
+    /// Executes the operation `operation` on the messages of receipts, which must all be from this
     /// shard.
-    pub(crate) async fn settle(
+    pub(crate) async fn apply(
         self: &Arc<Self>,
         receipts: &[Receipt],
-        what: ReceiptOperation,
+        operation: ReceiptOperation,
     ) -> Result<Vec<Settled>> {
         let mut by_segment: BTreeMap<Segment, Vec<usize>> = BTreeMap::new();
         for (index, receipt) in receipts.iter().enumerate() {
@@ -207,7 +207,7 @@ impl Shard {
         }
         // The head no longer lists a released segment. All messages of a released segment are
         // resolved, and `done_before` is the outcome for their receipts.
-        let done_before = if what.needs_message() {
+        let done_before = if operation.needs_message() {
             Settled::Stale
         } else {
             Settled::Done
@@ -234,7 +234,7 @@ impl Shard {
             };
             let segment = self.segment(number, *live);
             let shown: Vec<_> = indexes.iter().map(|index| receipts[*index]).collect();
-            let responses = self.settle_in(&segment, &shown, what).await;
+            let responses = self.apply_in_segment(&segment, &shown, operation).await;
             let responses = responses.map_err(|error| if is_begun { error.in_part() } else { error })?;
             is_begun = true;
             for (index, response) in indexes.into_iter().zip(responses) {
@@ -252,14 +252,14 @@ impl Shard {
         Ok(settled)
     }
 
-    async fn settle_in(
+    async fn apply_in_segment(
         &self,
         segment: &LiveSegment,
         receipts: &[Receipt],
-        what: ReceiptOperation,
+        operation: ReceiptOperation,
     ) -> Result<Vec<StateAnswer>> {
         let sent = self.queues.clock();
-        if matches!(what, ReceiptOperation::Extend { .. }) {
+        if matches!(operation, ReceiptOperation::Extend { .. }) {
             // The end of the extended visibility timeout is unknown until the response arrives. Until then,
             // this process uses the end that is stored with the claim, as other processes do.
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,22 +269,22 @@ impl Shard {
         }
         let commands = receipts
             .iter()
-            .map(|receipt| command(receipt, what, sent))
+            .map(|receipt| command_for(receipt, operation, sent))
             .collect();
-        let open = segment.state.with_cached(|state| {
+        let open = segment.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == segment.number);
             let is_open = |receipt: &Receipt| state.is_some_and(|state| !state.resolved().has(receipt.seq));
             receipts.iter().map(is_open).collect::<Vec<_>>()
         });
         let responses = segment
-            .state
+            .claims
             .call_all(commands, None, self.queues.request_timeout)
             .await?;
         let heard = self.queues.clock();
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         for (receipt, response) in receipts.iter().zip(&responses) {
             let claim = (receipt.segment, receipt.seq, receipt.claim);
-            match (what, response) {
+            match (operation, response) {
                 (ReceiptOperation::Extend { visibility }, StateAnswer::Done) => {
                     leases.given(claim, visibility, sent, heard);
                 }
@@ -298,12 +298,12 @@ impl Shard {
             .iter()
             .zip(&responses)
             .filter(|(is_open, response)| **is_open && **response == StateAnswer::Done);
-        match what {
-            ReceiptOperation::Ack => self.common.counters.acked.add(done.count()),
-            ReceiptOperation::Nack { .. } => self.common.counters.given_back.add(done.count()),
+        match operation {
+            ReceiptOperation::Ack => self.queue.counters.acked.add(done.count()),
+            ReceiptOperation::Nack { .. } => self.queue.counters.given_back.add(done.count()),
             ReceiptOperation::Extend { .. } | ReceiptOperation::GiveBack => {}
         }
-        if what == ReceiptOperation::Ack && !self.common.options.get().is_ordered {
+        if operation == ReceiptOperation::Ack && !self.queue.options.get().is_ordered {
             // In an unordered queue, an ack makes no waiting message available. The ack can only
             // make room below the limit of messages in flight, so other processes need no
             // notification.
@@ -315,9 +315,9 @@ impl Shard {
     }
 }
 
-fn command(receipt: &Receipt, what: ReceiptOperation, now: Clock) -> StateWish {
+fn command_for(receipt: &Receipt, operation: ReceiptOperation, now: Clock) -> StateWish {
     let Receipt { seq, claim, .. } = *receipt;
-    match what {
+    match operation {
         ReceiptOperation::Ack => StateWish::Ack { seq, claim },
         ReceiptOperation::Nack { delay } => {
             let until = now.wall.saturating_add(delay);
