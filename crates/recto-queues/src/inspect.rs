@@ -104,7 +104,7 @@ pub struct Position {
 }
 
 /// Message that is not resolved yet, as the cached log and state of its segment describe it.
-pub(crate) struct Seen {
+pub(crate) struct UnresolvedMessage {
     pub(crate) seq: Seq,
     chunk: Chunk,
     pub(crate) entry: Entry,
@@ -112,7 +112,7 @@ pub(crate) struct Seen {
 }
 
 /// Returns the live segments of all shards: the first segment of each shard, then the second of each, and so on.
-fn in_turn<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<LiveOf<'s>> {
+fn interleaved<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<ShardSegment<'s>> {
     let mut segments: Vec<_> = heads
         .iter()
         .flat_map(|(shard, head)| {
@@ -126,7 +126,7 @@ fn in_turn<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<LiveOf<'s>> {
 
 /// Merges the messages of several shards. Returns at most `most` messages, and fewer beyond the byte limit.
 /// Each shard keeps its order, and each next message is the oldest of the shards' next messages.
-fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
+fn merged(first: Vec<Vec<LocatedMessage>>, most: usize) -> Vec<LocatedMessage> {
     let mut left: Vec<_> = first
         .into_iter()
         .map(|found| found.into_iter().peekable())
@@ -135,12 +135,12 @@ fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
     while merged.len() < most {
         let next = left
             .iter_mut()
-            .filter_map(|left| Some((left.peek()?.seen.entry.sent, left)))
+            .filter_map(|left| Some((left.peek()?.message.entry.sent, left)))
             .min_by_key(|(sent, _)| *sent);
         let Some(found) = next.and_then(|(_, left)| left.next()) else {
             break;
         };
-        bytes += u64::from(found.seen.entry.size);
+        bytes += u64::from(found.message.entry.size);
         if bytes > MAX_CLAIMED_BYTES && !merged.is_empty() {
             break;
         }
@@ -150,18 +150,18 @@ fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
 }
 
 /// Unresolved message of a queue, with its shard and segment.
-struct Found {
+struct LocatedMessage {
     shard: Arc<Shard>,
     segment: Segment,
     live: Live,
-    seen: Seen,
+    message: UnresolvedMessage,
 }
 
-impl Found {
+impl LocatedMessage {
     fn peeked(&self, content: std::result::Result<Content, UnreadableBody>, now: Micros) -> Peeked {
-        let Seen {
+        let UnresolvedMessage {
             seq, entry, pending, ..
-        } = &self.seen;
+        } = &self.message;
         Peeked {
             id: entry.id,
             position: Position {
@@ -169,7 +169,7 @@ impl Found {
                 segment: self.segment,
                 seq: *seq,
             },
-            standing: self.seen.standing(now),
+            standing: self.message.standing(now),
             attempts: pending.map_or(0, |pending| pending.attempts),
             sent_at: entry.sent,
             content: content
@@ -185,7 +185,7 @@ impl Found {
 }
 
 /// Live segment, with its shard and its data from the head (shard manifest).
-type LiveOf<'s> = (&'s Arc<Shard>, Segment, Live);
+type ShardSegment<'s> = (&'s Arc<Shard>, Segment, Live);
 
 impl Shards {
     /// Returns the numbers of messages in the queue, and the counters of this process.
@@ -195,7 +195,7 @@ impl Shards {
     pub async fn stats(&self) -> Result<Stats> {
         let heads = self.serving().await?;
         let now = self.queues().environment.now_micros();
-        let segments = in_turn(&heads);
+        let segments = interleaved(&heads);
         let mut stats = Stats {
             segments: segments.len(),
             is_exact: segments.len() <= MAX_COUNTED_SEGMENTS,
@@ -205,12 +205,12 @@ impl Shards {
         };
         let (counted, behind) = segments.split_at(segments.len().min(MAX_COUNTED_SEGMENTS));
         for (shard, number, live) in counted {
-            for seen in shard.seen(*number, *live).await?.1 {
-                let standing = seen.standing(now);
+            for message in shard.unresolved(*number, *live).await?.1 {
+                let standing = message.standing(now);
                 stats.messages += 1;
                 stats.in_flight += u64::from(matches!(standing, PeekedStanding::InFlight(_)));
                 stats.delayed += u64::from(matches!(standing, PeekedStanding::Delayed(_)));
-                let due_at = seen.entry.sent.max(seen.entry.not_before);
+                let due_at = message.entry.sent.max(message.entry.not_before);
                 if due_at <= now {
                     let oldest = stats.oldest_due_at.unwrap_or(Micros::MAX);
                     stats.oldest_due_at = Some(oldest.min(due_at));
@@ -235,7 +235,7 @@ impl Shards {
         }
         let mut first = Vec::new();
         for (shard, head) in self.serving().await? {
-            first.push(shard.first_seen(&head, most).await?);
+            first.push(shard.first_unresolved(&head, most).await?);
         }
         let first = merged(first, most);
         // Group the messages by segment, so that the messages of one segment are read together.
@@ -249,7 +249,7 @@ impl Shards {
         for indexes in by_segment.into_values() {
             let entries: Vec<_> = indexes
                 .iter()
-                .map(|index| (first[*index].seen.chunk, first[*index].seen.entry))
+                .map(|index| (first[*index].message.chunk, first[*index].message.entry))
                 .collect();
             let found = &first[indexes[0]];
             let contents = found.shard.contents(found.segment, found.live, &entries).await?;
@@ -287,7 +287,7 @@ impl Shards {
     }
 }
 
-impl Seen {
+impl UnresolvedMessage {
     fn standing(&self, now: Micros) -> PeekedStanding {
         let until = self
             .pending
@@ -321,38 +321,47 @@ impl Shard {
     }
 
     /// Returns the first unresolved messages of the shard, at most `most`, segment by segment.
-    async fn first_seen(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<Found>> {
+    async fn first_unresolved(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<LocatedMessage>> {
         let mut found = Vec::new();
         for (number, live) in head.live() {
             if found.len() == most {
                 break;
             }
-            let (_, seen) = self.seen(*number, *live).await?;
-            found.extend(seen.into_iter().take(most - found.len()).map(|seen| Found {
-                shard: Arc::clone(self),
-                segment: *number,
-                live: *live,
-                seen,
-            }));
+            let (_, unresolved) = self.unresolved(*number, *live).await?;
+            found.extend(
+                unresolved
+                    .into_iter()
+                    .take(most - found.len())
+                    .map(|message| LocatedMessage {
+                        shard: Arc::clone(self),
+                        segment: *number,
+                        live: *live,
+                        message,
+                    }),
+            );
         }
         Ok(found)
     }
 
     /// Reads the log and the state of a segment, and returns its messages that are not resolved
     /// yet.
-    pub(crate) async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
+    pub(crate) async fn unresolved(
+        &self,
+        number: Segment,
+        live: Live,
+    ) -> Result<(Arc<LiveSegment>, Vec<UnresolvedMessage>)> {
         let segment = self.segment(number, live);
         self.load(&segment).await?;
-        let seen = segment.seen().unwrap_or_default();
-        Ok((segment, seen))
+        let unresolved = segment.unresolved().unwrap_or_default();
+        Ok((segment, unresolved))
     }
 
     async fn remove(self: &Arc<Self>, position: Position) -> Result<bool> {
         let Some(live) = self.find(position.segment).await? else {
             return Ok(false);
         };
-        let (segment, seen) = self.seen(position.segment, live).await?;
-        if !seen.iter().any(|seen| seen.seq == position.seq) {
+        let (segment, unresolved) = self.unresolved(position.segment, live).await?;
+        if !unresolved.iter().any(|message| message.seq == position.seq) {
             return Ok(false);
         }
         let command = StateWish::Remove(position.seq);
@@ -366,14 +375,14 @@ impl Shard {
 impl LiveSegment {
     /// Returns the unresolved messages of the segment by cached data. `None`: the log of the segment is not
     /// cached.
-    pub(crate) fn seen(&self) -> Option<Vec<Seen>> {
+    pub(crate) fn unresolved(&self) -> Option<Vec<UnresolvedMessage>> {
         self.claims.with_cached(|state| {
             let state = state.filter(|state| state.segment() == self.number);
             self.with_log(|log| {
                 let open = log
                     .messages()
                     .filter(|(seq, ..)| state.is_none_or(|state| !state.resolved().has(*seq)));
-                open.map(|(seq, chunk, entry)| Seen {
+                open.map(|(seq, chunk, entry)| UnresolvedMessage {
                     seq,
                     chunk,
                     entry: *entry,

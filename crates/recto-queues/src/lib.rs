@@ -33,56 +33,55 @@
 //! | `notifier` | notifier: waiting receivers learn of messages that other processes sent |
 //! | `body_format` | byte format of bodies |
 //! | `segment` | cached data of one live segment |
-//!  `entering` | actions of the protocol that add messages to a shard |
+//!  `append` | actions of the protocol that add messages to a shard |
 //! | `body_reads` | reads of bodies |
 //! | `send`, `receive`, `receipts` | sending, receiving, and operations with receipts |
 //! | `poll` | poll of one shard, which claims the messages that can be received |
-//! | `moving`, `burying`, `redriving`, `gathering` | moves of messages to other queues and segments |
-//! | `release`, `clear`, `expiring`, `lost_bodies` | release of segments, purges, retention, and lost bodies |
+//! | `transfer`, `dead_lettering`, `redrive`, `segment_merging` | moves of messages to other queues and segments |
+//! | `segment_release`, `purge`, `expiry`, `lost_bodies` | release of segments, purges, retention, and lost bodies |
 //! | `upkeep` | periodic maintenance |
 
 mod affinity;
+mod append;
 mod body_format;
 mod body_reads;
-mod burying;
 mod cas_loop;
-mod clear;
-mod entering;
+mod dead_lettering;
 pub mod error;
-mod expiring;
-mod gathering;
+mod expiry;
 mod group_commit;
 mod idle_segments;
 pub mod inspect;
 mod local_queue;
 mod lost_bodies;
 pub mod message;
-mod moving;
 mod notifier;
 pub mod options;
 mod place;
 mod poll;
+mod purge;
 mod queues;
 mod receipts;
 mod receive;
-mod redriving;
+mod redrive;
 mod register_tables;
 mod registry;
-mod release;
 pub mod ring;
 mod segment;
+mod segment_merging;
+mod segment_release;
 mod send;
 mod shard;
 pub mod shards;
 mod tables;
 pub mod totals;
+mod transfer;
 mod units;
 mod upkeep;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};
 pub use message::{MAX_BATCH, Message, NewMessage, Sent, Settled};
-pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
 pub use options::{DeadLetters, Destination, ShardOptions};
 pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
@@ -90,3 +89,4 @@ pub use receive::MAX_WAIT;
 pub use ring::view::{RingView, TableView};
 pub use shards::Shards;
 pub use totals::Totals;
+pub use transfer::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use recto_protocol::queues::{Delivery, Live, StateAnswer, StateWish};
 
 use crate::error::Result;
-use crate::moving::BODY_LOST;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::transfer::BODY_LOST;
 
 impl Shard {
     /// Starts a task that resolves messages whose bodies are lost. They move to the dead-letter queue, with
@@ -47,7 +47,7 @@ impl Shard {
             seq, claim, attempts, ..
         } = delivery;
         if self.queue.options.get().dead_letters.is_some() {
-            let moving = self.bury_one(segment, live, seq, attempts, Some(claim), BODY_LOST);
+            let moving = self.dead_letter(segment, live, seq, attempts, Some(claim), BODY_LOST);
             return moving.await.map(drop);
         }
         let time = self.queues.request_timeout;

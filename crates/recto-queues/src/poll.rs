@@ -352,8 +352,8 @@ impl Shard {
         order: Option<&mut Order>,
     ) -> Result<SegmentPoll> {
         self.load(segment).await?;
-        self.bury(segment, live);
-        self.expire_read(segment, live).await?;
+        self.start_dead_lettering(segment, live);
+        self.expire_polled(segment, live).await?;
         if segment.is_done() {
             let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
             tokio::spawn(async move { shard.release_if_done(&segment).await });

@@ -140,10 +140,15 @@ impl Shard {
         delay: Micros,
         error: &str,
     ) -> Result<Vec<Settled>> {
-        let buried = self.bury_last(receipts, error).await?;
-        let count = buried.iter().filter(|is_buried| **is_buried).count();
+        let dead_lettered = self.dead_letter_exhausted(receipts, error).await?;
+        let count = dead_lettered
+            .iter()
+            .filter(|is_dead_lettered| **is_dead_lettered)
+            .count();
         self.queue.counters.given_back.add(count);
-        let left: Vec<_> = (0..receipts.len()).filter(|index| !buried[*index]).collect();
+        let left: Vec<_> = (0..receipts.len())
+            .filter(|index| !dead_lettered[*index])
+            .collect();
         let mut settled = vec![Settled::Done; receipts.len()];
         if !left.is_empty() {
             let shown: Vec<_> = left.iter().map(|index| receipts[*index]).collect();
@@ -157,26 +162,31 @@ impl Shard {
 
     /// Moves those messages to the dead-letter queue that were received the maximum number of times. Returns
     /// for each receipt whether its message was moved.
-    async fn bury_last(self: &Arc<Self>, receipts: &[Receipt], error: &str) -> Result<Vec<bool>> {
-        let mut buried = Vec::with_capacity(receipts.len());
+    async fn dead_letter_exhausted(self: &Arc<Self>, receipts: &[Receipt], error: &str) -> Result<Vec<bool>> {
+        let mut dead_lettered = Vec::with_capacity(receipts.len());
         let head = self.head(false).await?;
         for receipt in receipts {
             let live = head.live().get(&receipt.segment);
             let moved = match live {
-                Some(live) => self.bury_if_last(receipt, *live, error).await,
+                Some(live) => self.dead_letter_if_exhausted(receipt, *live, error).await,
                 None => Ok(false),
             };
-            buried.push(match moved {
+            dead_lettered.push(match moved {
                 // Skip a message whose data is damaged: it stays in its segment, and the other messages are
                 // still handled.
                 Err(error) if error.kind() == QueueErrorKind::Corrupt => false,
                 moved => moved.map_err(QueueError::in_part)?,
             });
         }
-        Ok(buried)
+        Ok(dead_lettered)
     }
 
-    async fn bury_if_last(self: &Arc<Self>, receipt: &Receipt, live: Live, error: &str) -> Result<bool> {
+    async fn dead_letter_if_exhausted(
+        self: &Arc<Self>,
+        receipt: &Receipt,
+        live: Live,
+        error: &str,
+    ) -> Result<bool> {
         let dead_letters = self.queue.options.get().dead_letters;
         let segment = self.segment(receipt.segment, live);
         segment.load(false).await?;
@@ -189,7 +199,7 @@ impl Shard {
         }
         let claim = Some(receipt.claim);
         let moved = self
-            .bury_one(&segment, live, receipt.seq, attempts, claim, error)
+            .dead_letter(&segment, live, receipt.seq, attempts, claim, error)
             .await?;
         Ok(moved == Some(Moved::Done))
     }

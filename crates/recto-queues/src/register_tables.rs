@@ -103,8 +103,8 @@ impl RegisterBackend for ManifestBackend {
     fn write_request(&self, before: &Head, put: &Head) -> RegisterWrite {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
-            let goes = live.table == BodyTable(0) && !self.queues.has_ring();
-            goes && !put.live().contains_key(segment)
+            let is_stored = live.table == BodyTable(0) && !self.queues.has_ring();
+            is_stored && !put.live().contains_key(segment)
         });
         let delete = |(segment, _): (&Segment, _)| {
             tables.delete_bodies(BodyTable(0), body_partition(self.address, *segment))

@@ -20,7 +20,7 @@ pub(crate) struct LiveSegment {
     pub(crate) log: Arc<CasLoop<LogBackend>>,
     pub(crate) claims: Arc<CasLoop<ClaimsBackend>>,
     /// True while a task moves messages out of the segment.
-    pub(crate) is_burying: AtomicBool,
+    pub(crate) has_transfers: AtomicBool,
     open_groups: Mutex<Option<CachedGroups>>,
     in_flight: Mutex<Option<CachedInFlight>>,
     /// Number of messages that were checked for expiry, and the earliest due time of these
@@ -74,7 +74,7 @@ impl LiveSegment {
             number,
             log,
             claims,
-            is_burying: AtomicBool::new(false),
+            has_transfers: AtomicBool::new(false),
             open_groups: Mutex::default(),
             in_flight: Mutex::default(),
             first_due: Mutex::new((0, Micros::MAX)),

@@ -9,8 +9,8 @@ use recto_protocol::queues::{
     SendAnswer, SendEvent, Sending, ShardEvent, reach,
 };
 
+use crate::append::ChunkBodies;
 use crate::body_format::Body;
-use crate::entering::Load;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
@@ -239,7 +239,7 @@ impl Shard {
         bodies: &Arc<[Body]>,
     ) -> Result<Vec<Placed>> {
         let until = self.queues.deadline(self.queues.request_timeout);
-        let load = Load {
+        let load = ChunkBodies {
             is_deduplicated: entries.iter().any(|entry| entry.deduplication.is_some()),
             bodies: Arc::clone(bodies),
         };
@@ -256,7 +256,7 @@ impl Shard {
             match sending.step(event) {
                 SendAction::Shard(_, action) => {
                     let left = self.queues.left(until);
-                    event = SendEvent::Shard(self.enter(action, &load, left).await?);
+                    event = SendEvent::Shard(self.execute_append(action, &load, left).await?);
                 }
                 SendAction::Answer(response) => return self.sent(response, count),
             }

@@ -9,7 +9,7 @@ use recto_protocol::queues::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 use crate::affinity::Conflicts;
 use crate::cas_loop::CasLoop;
 use crate::error::Result;
-use crate::expiring::FirstDue;
+use crate::expiry::FirstDue;
 use crate::idle_segments::IdleSegments;
 use crate::local_queue::LocalQueue;
 use crate::notifier::EmptyPollCache;
@@ -36,7 +36,7 @@ pub(crate) struct Shard {
     pub(crate) head: Arc<CasLoop<ManifestBackend>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     /// Messages that tasks of this process are moving to another segment or queue.
-    pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
+    pub(crate) transfers: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Counters of conditional writes in the shard that failed because another process wrote first.
     pub(crate) conflicts: Arc<Conflicts>,
     /// Time of the last poll of the whole shard, in nanoseconds of the monotonic clock. 0: never.
@@ -76,7 +76,7 @@ impl Shard {
             queue,
             head,
             leases: Arc::default(),
-            moving: Mutex::default(),
+            transfers: Mutex::default(),
             conflicts: Arc::default(),
             polled_nanos: AtomicU64::new(0),
             // Begin with 0 or 1 at random: of many processes that poll only once, half then prefer

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::burying::Burials;
-use crate::gathering;
+use crate::dead_lettering::DeadLetteringProgress;
 use crate::queues::{Inner, Queues};
+use crate::segment_merging;
 
 /// Interval of the periodic maintenance of queues. An expired message may stay this much longer. So
 /// may a message whose last attempt has ended.
@@ -31,21 +31,21 @@ impl Upkeep {
 /// only a weak reference to the queues, so that it does not keep them open.
 pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
     let queues: Weak<Inner> = Arc::downgrade(queues);
-    let mut burials = Burials::default();
+    let mut dead_lettering = DeadLetteringProgress::default();
     tokio::spawn(async move {
         while tokio::time::timeout(UPKEEP_INTERVAL, ended.changed())
             .await
             .is_err()
         {
             let Some(queues) = queues.upgrade() else { return };
-            Queues(queues).keep_up(&mut burials).await;
+            Queues(queues).keep_up(&mut dead_lettering).await;
         }
     });
 }
 
 impl Queues {
     /// Runs the maintenance of all queues once. A later run retries work that fails.
-    async fn keep_up(&self, burials: &mut Burials) {
+    async fn keep_up(&self, dead_lettering: &mut DeadLetteringProgress) {
         let _ = self.clear_deleted().await;
         let Ok(all) = self.list_with_units().await else {
             return;
@@ -57,13 +57,13 @@ impl Queues {
                 shard.evict_idle();
             }
         }
-        burials.turn(&all).await;
-        gathering::turn(&all).await;
+        dead_lettering.run(&all).await;
+        segment_merging::run(&all).await;
     }
 
     /// Runs the periodic maintenance once, immediately, for tests.
     #[cfg(feature = "testing")]
     pub async fn keep_up_now(&self) {
-        self.keep_up(&mut Burials::default()).await;
+        self.keep_up(&mut DeadLetteringProgress::default()).await;
     }
 }

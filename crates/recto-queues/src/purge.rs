@@ -31,7 +31,7 @@ impl Shards {
 
 /// State machine of the protocol that this module executes: the purge of a segment, or the clearing of a
 /// shard.
-enum Machine {
+enum ClearingSteps {
     Purging(Purging),
     Clearing(Clearing),
 }
@@ -42,7 +42,7 @@ impl Shard {
         let head = self.head.read().await?;
         for (number, live) in head.live() {
             let purging = Purging::new(self.address, *number, *live, self.queues.protocol);
-            self.clears(Machine::Purging(purging)).await?;
+            self.run_clearing(ClearingSteps::Purging(purging)).await?;
         }
         Ok(head.live().len())
     }
@@ -57,16 +57,16 @@ impl Shard {
             }
         }
         let clearing = Clearing::new(self.address, deletion, self.queues.protocol);
-        self.clears(Machine::Clearing(clearing)).await
+        self.run_clearing(ClearingSteps::Clearing(clearing)).await
     }
 
-    async fn clears(self: &Arc<Self>, mut machine: Machine) -> Result<()> {
+    async fn run_clearing(self: &Arc<Self>, mut machine: ClearingSteps) -> Result<()> {
         let time = self.queues.request_timeout;
         let mut event = ClearEvent::Begin;
         loop {
             let action = match &mut machine {
-                Machine::Purging(purging) => purging.step(event),
-                Machine::Clearing(clearing) => clearing.step(event),
+                ClearingSteps::Purging(purging) => purging.step(event),
+                ClearingSteps::Clearing(clearing) => clearing.step(event),
             };
             event = match action {
                 ClearAction::Head(command) => {
@@ -91,7 +91,7 @@ impl Shard {
                     if let StateAnswer::Leaving(..) = response {
                         // A purge does not resolve a message whose move has begun. Complete the move in a
                         // separate task.
-                        self.bury(&segment, live);
+                        self.start_dead_lettering(&segment, live);
                     }
                     ClearEvent::State(response)
                 }

@@ -65,7 +65,11 @@ impl Shard {
     /// Resolves the expired messages of a segment during a poll. Polls do this because single
     /// commands run no maintenance, and because an expired message would block its group in an
     /// ordered queue.
-    pub(crate) async fn expire_read(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) -> Result<()> {
+    pub(crate) async fn expire_polled(
+        self: &Arc<Self>,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+    ) -> Result<()> {
         self.compare_clocks().await;
         match self.expired_by() {
             Some(by) if segment.may_have_expired(by) => self.expire_all(segment, live, by).await,

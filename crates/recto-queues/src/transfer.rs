@@ -7,8 +7,8 @@ use recto_protocol::queues::{
     StateAnswer,
 };
 
+use crate::append::ChunkBodies;
 use crate::body_format::Content;
-use crate::entering::Load;
 use crate::error::Result;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
@@ -26,11 +26,11 @@ pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or da
 
 /// Target of a moved message.
 #[derive(Clone, Copy)]
-pub(crate) enum MoveTarget<'t> {
+pub(crate) enum TransferTarget<'t> {
     /// Another queue. The second field is the claim by which the message was received, if it was received.
-    To(&'t Shards, Option<ClaimId>),
+    Queue(&'t Shards, Option<ClaimId>),
     /// A later segment of the same shard, for messages that are due soon (near) or much later (far).
-    On(Reach),
+    Shard(Reach),
 }
 
 impl Shard {
@@ -40,7 +40,7 @@ impl Shard {
     ///
     /// Returns `None` if there is no move to complete, this process moves the message already, or
     /// it does not know the message.
-    pub(crate) async fn bury_one(
+    pub(crate) async fn dead_letter(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
@@ -49,12 +49,12 @@ impl Shard {
         claim: Option<ClaimId>,
         error: &str,
     ) -> Result<Option<Moved>> {
-        let goes_on = segment
+        let is_within_shard = segment
             .target(seq)
             .is_some_and(|target| target.address == self.address);
         let dead_letters = self.queue.options.get().dead_letters;
-        let Some(dead_letters) = dead_letters.filter(|_| !goes_on) else {
-            return self.end_move(segment, live, seq).await;
+        let Some(dead_letters) = dead_letters.filter(|_| !is_within_shard) else {
+            return self.complete_transfer(segment, live, seq).await;
         };
         let attributes = [
             (ERROR_ATTRIBUTE, shortened(error).to_owned()),
@@ -65,8 +65,8 @@ impl Shard {
             content.attributes.extend(attributes);
         };
         let to = self.queues.shards_of(dead_letters.to);
-        let goes = MoveTarget::To(&to, claim);
-        let moved = self.move_one(segment, live, seq, goes, change).await?;
+        let target = TransferTarget::Queue(&to, claim);
+        let moved = self.transfer(segment, live, seq, target, change).await?;
         self.queue
             .counters
             .dead_lettered
@@ -76,7 +76,7 @@ impl Shard {
 
     /// Completes a move that was begun, to another queue or within the shard. Returns `None` if no move was
     /// begun, or this process moves the message already.
-    async fn end_move(
+    async fn complete_transfer(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
@@ -86,40 +86,41 @@ impl Shard {
             return Ok(None);
         };
         if target.address == self.address {
-            return self.move_on(segment, live, seq, Reach::Near).await;
+            return self.transfer_within_shard(segment, live, seq, Reach::Near).await;
         }
         let to = Shards::only(self.queues.shard_at(target.address));
-        let goes = MoveTarget::To(&to, None);
-        self.move_one(segment, live, seq, goes, as_it_was_sent).await
+        let target = TransferTarget::Queue(&to, None);
+        self.transfer(segment, live, seq, target, remove_dead_letter_attributes)
+            .await
     }
 
     /// Moves one message unchanged to a later segment of its shard, with the result of
-    /// [`move_one`](Self::move_one).
-    pub(crate) async fn move_on(
+    /// [`transfer`](Self::transfer).
+    pub(crate) async fn transfer_within_shard(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
         seq: Seq,
         reach: Reach,
     ) -> Result<Option<Moved>> {
-        self.move_one(segment, live, seq, MoveTarget::On(reach), |_| {})
+        self.transfer(segment, live, seq, TransferTarget::Shard(reach), |_| {})
             .await
     }
 
     /// Moves one message to another queue or segment, after `change` has changed its content. A message whose
     /// body is lost moves without its body, and gets an attribute that says so. Returns `None` if this
     /// process moves the message already, or does not know the message.
-    pub(crate) async fn move_one(
+    pub(crate) async fn transfer(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
         seq: Seq,
-        goes: MoveTarget<'_>,
+        to: TransferTarget<'_>,
         change: impl FnOnce(&mut Content),
     ) -> Result<Option<Moved>> {
-        let on_its_way = OnItsWay::new(self, (segment.number, seq));
+        let guard = TransferGuard::new(self, (segment.number, seq));
         let message = segment.with_log(|log| log.message(seq).map(|(chunk, entry)| (chunk, *entry)));
-        let (Some(_on_its_way), Some((chunk, entry))) = (on_its_way, message.flatten()) else {
+        let (Some(_guard), Some((chunk, entry))) = (guard, message.flatten()) else {
             return Ok(None);
         };
         let found = self.content(segment.number, live, chunk, entry).await?;
@@ -129,7 +130,7 @@ impl Shard {
             // resolved.
             return Ok(Some(Moved::AlreadyResolved));
         }
-        if is_lost && matches!(goes, MoveTarget::On(_)) && segment.target(seq).is_none() {
+        if is_lost && matches!(to, TransferTarget::Shard(_)) && segment.target(seq).is_none() {
             // Do not begin a move within the shard for a message without a body. The next receive
             // finds that the body is lost, and handles the message.
             return Ok(Some(Moved::NotNow));
@@ -140,7 +141,7 @@ impl Shard {
             let said = (ERROR_ATTRIBUTE.to_owned(), BODY_LOST.to_owned());
             content.attributes.extend([said]);
         }
-        let load = Load {
+        let load = ChunkBodies {
             bodies: [content.encode()].into(),
             is_deduplicated: false,
         };
@@ -150,19 +151,19 @@ impl Shard {
             seq,
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
-        let (target, claim, arrived) = match goes {
+        let (target, claim, arrived) = match to {
             // The other queue counts its retention from the current time, regardless of the
             // message's age, so it keeps the message for the full retention.
-            MoveTarget::To(to, claim) => {
+            TransferTarget::Queue(shards, claim) => {
                 let now = self.queues.environment.now_micros();
-                (to.to_move(entry.group), claim, Some(now))
+                (shards.to_move(entry.group), claim, Some(now))
             }
-            MoveTarget::On(_) => (self, None, entry.arrived),
+            TransferTarget::Shard(_) => (self, None, entry.arrived),
         };
         let entry = Entry { arrived, ..entry };
         let address = (target.address, target.tenure);
         let mut moving = Moving::new(origin, claim, address, chunk, entry, protocol);
-        if let MoveTarget::On(reach) = goes {
+        if let TransferTarget::Shard(reach) = to {
             moving = moving.on(reach);
         }
         if let Some(table) = target.own_table().await? {
@@ -188,7 +189,7 @@ impl Shard {
         mut moving: Moving,
         segment: &LiveSegment,
         target: &Arc<Self>,
-        load: &Load,
+        load: &ChunkBodies,
     ) -> Result<Moved> {
         let time = self.queues.request_timeout;
         // Keep a reference to the target shard, so that it stays in the cache while the message is moved
@@ -208,7 +209,7 @@ impl Shard {
                     if target.address != address {
                         target = self.queues.shard_at(address);
                     }
-                    let event = target.enter(action, load, time).await?;
+                    let event = target.execute_append(action, load, time).await?;
                     target.notify_receivers();
                     MoveEvent::Shard(event)
                 }
@@ -225,7 +226,7 @@ impl Shard {
 }
 
 /// Removes the attributes that Recto added to a dead letter.
-pub(crate) fn as_it_was_sent(content: &mut Content) {
+pub(crate) fn remove_dead_letter_attributes(content: &mut Content) {
     content.attributes.remove(ERROR_ATTRIBUTE);
     content.attributes.remove(ATTEMPTS_ATTRIBUTE);
 }
@@ -240,15 +241,15 @@ fn shortened(error: &str) -> &str {
 }
 
 /// Guard of a message that is being moved. While it exists, no other task of this process moves the message.
-struct OnItsWay {
+struct TransferGuard {
     shard: Arc<Shard>,
     message: (Segment, Seq),
 }
 
-impl OnItsWay {
+impl TransferGuard {
     /// Creates the guard. Returns `None` if another task of this process moves the message already.
     fn new(shard: &Arc<Shard>, message: (Segment, Seq)) -> Option<Self> {
-        let mut moving = shard.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moving = shard.transfers.lock().unwrap_or_else(PoisonError::into_inner);
         moving.insert(message).then(|| Self {
             shard: Arc::clone(shard),
             message,
@@ -256,9 +257,13 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for TransferGuard {
     fn drop(&mut self) {
-        let mut moving = self.shard.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moving = self
+            .shard
+            .transfers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         moving.remove(&self.message);
     }
 }

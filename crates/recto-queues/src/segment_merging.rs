@@ -14,16 +14,16 @@ use futures::future::join_all;
 use recto_protocol::queues::limits::FAR_MICROS;
 use recto_protocol::queues::{Address, Live, Micros, Moved, Reach, Segment, Seq, Standing};
 
-use crate::burying::is_out_of_reach;
+use crate::dead_lettering::is_unreachable;
 use crate::error::Result;
-use crate::inspect::Seen;
+use crate::inspect::UnresolvedMessage;
 use crate::queues::Queue;
-use crate::redriving::MOVES_AT_ONCE;
+use crate::redrive::CONCURRENT_TRANSFERS;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 /// Maximum number of segments, in all queues, that one maintenance run inspects for a merge.
-const MAX_LOOKS: usize = 512;
+const MAX_INSPECTED_SEGMENTS: usize = 512;
 /// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
 /// because the messages of a segment are moved together.
 const MAX_MOVED: usize = 1_024;
@@ -34,10 +34,10 @@ const MAX_LEFT_MESSAGES: u32 = 256;
 /// of the capacity of the target segment.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
 
-/// Remaining limits of one maintenance run: segments to inspect (`polls`) and messages to move (`moves`).
-struct Left {
-    polls: usize,
-    moves: usize,
+/// Remaining limits of one maintenance run: segments to inspect (`segments`) and messages to move (`messages`).
+struct RunLimits {
+    segments: usize,
+    messages: usize,
 }
 
 /// Unresolved message of an old segment, by its index, and the kind of segment that it moves to
@@ -46,17 +46,17 @@ type Straggler = (Seq, Reach);
 
 /// Merges segments of the queues `queues` once. A later maintenance run, or another process,
 /// retries moves that fail.
-pub(crate) async fn turn(queues: &[Queue]) {
-    let mut left = Left {
-        polls: MAX_LOOKS,
-        moves: MAX_MOVED,
+pub(crate) async fn run(queues: &[Queue]) {
+    let mut limits = RunLimits {
+        segments: MAX_INSPECTED_SEGMENTS,
+        messages: MAX_MOVED,
     };
     let shards: Vec<_> = queues.iter().flat_map(|queue| queue.shards.all()).collect();
     let Some(first) = shards.first() else { return };
     // Start at a random shard, so that no shard waits forever for the shards before it.
     let start = first.queues.drawn_below(shards.len());
     for shard in shards.iter().cycle().skip(start).take(shards.len()) {
-        let _ = shard.gather(&mut left).await;
+        let _ = shard.merge_segments(&mut limits).await;
     }
 }
 
@@ -66,7 +66,7 @@ impl Shard {
     ///
     /// # Errors
     /// The store is unreachable.
-    async fn gather(self: &Arc<Self>, left: &mut Left) -> Result<()> {
+    async fn merge_segments(self: &Arc<Self>, limits: &mut RunLimits) -> Result<()> {
         let most = self.queues.protocol.scattered_segments;
         // The cached head suffices to decide: a process that opens many segments has them in its
         // cached head.
@@ -79,12 +79,12 @@ impl Shard {
         let mut surplus = head.live().len().saturating_sub(most);
         let start = self.queues.drawn_below(sealed.len());
         for (number, live) in sealed.iter().cycle().skip(start).take(sealed.len()) {
-            if surplus == 0 || left.polls == 0 || left.moves == 0 {
+            if surplus == 0 || limits.segments == 0 || limits.messages == 0 {
                 break;
             }
-            match self.gather_from(*number, *live, left).await {
+            match self.merge_segment(*number, *live, limits).await {
                 Ok(is_done) => surplus -= usize::from(is_done),
-                Err(error) if is_out_of_reach(&error) => return Err(error),
+                Err(error) if is_unreachable(&error) => return Err(error),
                 // Continue with the other segments, even if the data of one segment is damaged: a
                 // receive reports the damage.
                 Err(_) => {}
@@ -95,8 +95,13 @@ impl Shard {
 
     /// Moves the unresolved messages of a segment to newer segments. Returns whether no unresolved
     /// message remains.
-    async fn gather_from(self: &Arc<Self>, number: Segment, live: Live, left: &mut Left) -> Result<bool> {
-        left.polls -= 1;
+    async fn merge_segment(
+        self: &Arc<Self>,
+        number: Segment,
+        live: Live,
+        limits: &mut RunLimits,
+    ) -> Result<bool> {
+        limits.segments -= 1;
         let segment = self.segment(number, live);
         segment.load_claims(self.is_shared()).await?;
         // If too many messages are unresolved, do not read the log, which is larger than the state.
@@ -108,11 +113,11 @@ impl Shard {
         let Some(stragglers) = segment.stragglers(self.address, now) else {
             return Ok(false);
         };
-        left.moves = left.moves.saturating_sub(stragglers.len());
-        for some in stragglers.chunks(MOVES_AT_ONCE) {
+        limits.messages = limits.messages.saturating_sub(stragglers.len());
+        for some in stragglers.chunks(CONCURRENT_TRANSFERS) {
             let moves = some
                 .iter()
-                .map(|(seq, reach)| self.move_on(&segment, live, *seq, *reach));
+                .map(|(seq, reach)| self.transfer_within_shard(&segment, live, *seq, *reach));
             for moved in join_all(moves).await {
                 match moved? {
                     Some(Moved::Done | Moved::AlreadyResolved) => {}
@@ -142,23 +147,26 @@ impl LiveSegment {
     /// or the messages are too large.
     fn stragglers(&self, address: Address, now: Micros) -> Option<Vec<Straggler>> {
         let exhausted = self.leaving();
-        let seen = self.seen()?;
-        let bytes: u64 = seen.iter().map(|seen| u64::from(seen.entry.size)).sum();
+        let unresolved = self.unresolved()?;
+        let bytes: u64 = unresolved
+            .iter()
+            .map(|message| u64::from(message.entry.size))
+            .sum();
         if bytes > MAX_LEFT_BYTES {
             return None;
         }
-        let straggler = |seen: Seen| {
-            let until = seen.pending.map_or(0, |pending| pending.until);
-            let due = seen.entry.not_before.max(until);
-            let may_go = match seen.pending.map(|pending| pending.standing) {
+        let straggler = |message: UnresolvedMessage| {
+            let until = message.pending.map_or(0, |pending| pending.until);
+            let due = message.entry.not_before.max(until);
+            let may_go = match message.pending.map(|pending| pending.standing) {
                 None => due > now,
-                Some(Standing::Waiting) => !exhausted.iter().any(|(seq, _)| *seq == seen.seq),
+                Some(Standing::Waiting) => !exhausted.iter().any(|(seq, _)| *seq == message.seq),
                 Some(Standing::Leaving(target)) => target.address == address,
                 Some(Standing::Claimed) => false,
             };
             let is_far = due.saturating_sub(now) > FAR_MICROS;
-            may_go.then_some((seen.seq, if is_far { Reach::Far } else { Reach::Near }))
+            may_go.then_some((message.seq, if is_far { Reach::Far } else { Reach::Near }))
         };
-        seen.into_iter().map(straggler).collect()
+        unresolved.into_iter().map(straggler).collect()
     }
 }

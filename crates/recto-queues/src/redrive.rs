@@ -5,17 +5,17 @@ use std::sync::Arc;
 use futures::future::join_all;
 use recto_protocol::queues::{Live, Moved};
 
-use crate::burying::NOT_GIVEN_BACK;
+use crate::dead_lettering::NOT_ACKNOWLEDGED;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::inspect::Seen;
-use crate::moving::{MoveTarget, as_it_was_sent};
+use crate::inspect::UnresolvedMessage;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
+use crate::transfer::{TransferTarget, remove_dead_letter_attributes};
 
 /// Number of messages that a redrive moves concurrently, so that they share commits. Messages to an ordered
 /// queue are moved one after another.
-pub(crate) const MOVES_AT_ONCE: usize = 32;
+pub(crate) const CONCURRENT_TRANSFERS: usize = 32;
 
 impl Shards {
     /// Moves messages that were never received to another queue, and returns the number of moved messages.
@@ -62,15 +62,22 @@ impl Shard {
     ) -> Result<()> {
         let (head, options) = (self.serving().await?, to.options());
         let is_ordered = options.is_ordered;
-        let at_once = if is_ordered { 1 } else { MOVES_AT_ONCE };
+        let at_once = if is_ordered { 1 } else { CONCURRENT_TRANSFERS };
         for (number, live) in head.live() {
-            let (segment, seen) = self.seen(*number, *live).await?;
+            let (segment, unresolved) = self.unresolved(*number, *live).await?;
             let most_begun = most.map_or(usize::MAX, |most| most - *moved);
-            self.end_moves(&segment, *live, most_begun, moved).await?;
-            let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
-            let fits = |seen: &&Seen| seen.entry.size <= options.body_bytes;
-            *too_large += seen.iter().filter(goes).filter(|seen| !fits(seen)).count();
-            let mut left = seen.iter().filter(goes).filter(fits);
+            self.complete_transfers(&segment, *live, most_begun, moved)
+                .await?;
+            let may_move = |message: &&UnresolvedMessage| {
+                message.pending.is_none() && (!is_ordered || message.entry.group.is_some())
+            };
+            let fits = |message: &&UnresolvedMessage| message.entry.size <= options.body_bytes;
+            *too_large += unresolved
+                .iter()
+                .filter(may_move)
+                .filter(|message| !fits(message))
+                .count();
+            let mut left = unresolved.iter().filter(may_move).filter(fits);
             loop {
                 let room = most.map_or(at_once, |most| at_once.min(most - *moved));
                 let some: Vec<_> = left.by_ref().take(room).collect();
@@ -87,20 +94,20 @@ impl Shard {
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
-        some: &[&Seen],
+        some: &[&UnresolvedMessage],
         to: &Shards,
         moved: &mut usize,
     ) -> Result<()> {
-        let goes = MoveTarget::To(to, None);
+        let target = TransferTarget::Queue(to, None);
         let moves = some
             .iter()
-            .map(|seen| self.move_one(segment, live, seen.seq, goes, as_it_was_sent));
-        count_moved(join_all(moves).await, moved)
+            .map(|message| self.transfer(segment, live, message.seq, target, remove_dead_letter_attributes));
+        count_transferred(join_all(moves).await, moved)
     }
 
     /// Completes at most `most` interrupted moves of messages out of a segment, and adds the number
     /// of completed moves to `moved`.
-    async fn end_moves(
+    async fn complete_transfers(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
@@ -111,15 +118,15 @@ impl Shard {
         let begun = leaving
             .filter(|(seq, _)| segment.target(*seq).is_some())
             .take(most);
-        let moves =
-            begun.map(|(seq, attempts)| self.bury_one(segment, live, seq, attempts, None, NOT_GIVEN_BACK));
-        count_moved(join_all(moves).await, moved)
+        let moves = begun
+            .map(|(seq, attempts)| self.dead_letter(segment, live, seq, attempts, None, NOT_ACKNOWLEDGED));
+        count_transferred(join_all(moves).await, moved)
     }
 }
 
 /// Adds the number of successful moves to `moved`. Returns an error if further messages cannot be moved,
 /// either.
-fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<()> {
+fn count_transferred(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<()> {
     let is_done = |one: &&Result<Option<Moved>>| matches!(one, Ok(Some(Moved::Done)));
     *moved += moves.iter().filter(is_done).count();
     for one in moves {
@@ -127,7 +134,7 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
             // The other outcomes are no errors: a receiver got the message in the meantime, or
             // another task or process moves or moved it.
             Some(Moved::Done | Moved::AlreadyResolved | Moved::NotNow) | None => {}
-            Some(other) => return Err(not_taken(other)),
+            Some(other) => return Err(not_accepted(other)),
         }
     }
     Ok(())
@@ -146,7 +153,7 @@ fn too_large_for(to: &Shards, count: usize) -> QueueError {
 }
 
 /// Returns the error of a redrive that the target queue stopped, with the reason.
-fn not_taken(moved: Moved) -> QueueError {
+fn not_accepted(moved: Moved) -> QueueError {
     let (kind, why, hint) = match moved {
         Moved::Full => (
             QueueErrorKind::Full,

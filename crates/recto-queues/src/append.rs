@@ -15,7 +15,7 @@ use crate::tables::body_partition;
 
 /// Messages that are sent or moved together, as one chunk (bodies that are written together). The
 /// action of the protocol has the id of the chunk.
-pub(crate) struct Load {
+pub(crate) struct ChunkBodies {
     pub(crate) bodies: Arc<[Body]>,
     /// True if one of the messages has a deduplication id.
     pub(crate) is_deduplicated: bool,
@@ -27,25 +27,30 @@ impl Shard {
     /// # Errors
     /// The action cannot be executed in time. No message was added, except that the outcome of an
     /// append may be unknown.
-    pub(crate) async fn enter(&self, action: ShardAction, load: &Load, time: Duration) -> Result<ShardEvent> {
+    pub(crate) async fn execute_append(
+        &self,
+        action: ShardAction,
+        load: &ChunkBodies,
+        time: Duration,
+    ) -> Result<ShardEvent> {
         match action {
             ShardAction::Head(commands) => {
                 let mut responses = self
                     .head
                     .call_all(commands, None, time)
                     .await
-                    .map_err(not_entered)?;
+                    .map_err(as_not_appended)?;
                 responses
                     .pop()
                     .map(ShardEvent::Head)
                     .ok_or_else(QueueError::ended)
             }
             ShardAction::ReadRing => {
-                let ring = self.queues.read_ring().await.map_err(not_entered)?;
+                let ring = self.queues.read_ring().await.map_err(as_not_appended)?;
                 Ok(ShardEvent::Ring(ring.version()))
             }
             ShardAction::Find(segment) => {
-                let found = self.find(segment).await.map_err(not_entered)?;
+                let found = self.find(segment).await.map_err(as_not_appended)?;
                 Ok(ShardEvent::Found(found))
             }
             ShardAction::Write { live, segment, chunk } => {
@@ -61,12 +66,12 @@ impl Shard {
                 wish: command,
             } => {
                 if load.is_deduplicated {
-                    let head = self.head(false).await.map_err(not_entered)?;
+                    let head = self.head(false).await.map_err(as_not_appended)?;
                     let known = self.segment(segment, live);
                     let recent = tokio::time::timeout(time, known.load_recent_ids(&head)).await;
                     recent
                         .unwrap_or_else(|_| Err(not_in_time()))
-                        .map_err(not_entered)?;
+                        .map_err(as_not_appended)?;
                 }
                 if time.is_zero() {
                     return Err(not_in_time());
@@ -83,7 +88,7 @@ impl Shard {
         live: Live,
         segment: Segment,
         chunk: Chunk,
-        load: &Load,
+        load: &ChunkBodies,
         time: Duration,
     ) -> Result<Written> {
         if !self.queues.has_ring() {
@@ -102,7 +107,7 @@ impl Shard {
         live: Live,
         segment: Segment,
         command: LogWish,
-        load: &Load,
+        load: &ChunkBodies,
         time: Duration,
     ) -> Result<LogAnswer> {
         // Keep a reference to the segment while the command is in progress, so that the cache does not drop
@@ -124,7 +129,7 @@ impl Shard {
 
 /// Changes an unknown outcome to a timeout. Only the append adds messages, so a failed action before it added
 /// none.
-fn not_entered(error: QueueError) -> QueueError {
+fn as_not_appended(error: QueueError) -> QueueError {
     match error.kind() {
         QueueErrorKind::OutcomeUnknown => not_in_time().with_source(error),
         _ => error,

@@ -14,22 +14,23 @@ use crate::shard::Shard;
 
 /// Maximum number of segments, of all queues together, that one maintenance run inspects for dead letters.
 /// The next run continues after them.
-const MAX_LOOKS: usize = 512;
+const MAX_INSPECTED_SEGMENTS: usize = 512;
 /// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
 /// because the messages of a segment are moved together.
-const MAX_BURIED: usize = 1_024;
+const MAX_DEAD_LETTERED: usize = 1_024;
 /// Error text of a dead letter whose last receiver let its visibility timeout end.
-pub(crate) const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
+pub(crate) const NOT_ACKNOWLEDGED: &str =
+    "it was received as often as it may be, and not acknowledged in time";
 
 /// Progress of dead-lettering by the maintenance: where the next run starts. Each run continues
 /// where the previous run stopped, over all queues.
 #[derive(Default)]
-pub(crate) struct Burials {
+pub(crate) struct DeadLetteringProgress {
     /// Shard and segment at which the next run starts. `None`: it starts at the first queue.
-    next: Option<Next>,
+    next: Option<ResumePoint>,
 }
 
-struct Next {
+struct ResumePoint {
     queue: QueueName,
     unit: Option<QueueName>,
     shard: ShardNumber,
@@ -38,28 +39,28 @@ struct Next {
 
 /// Sort key of a shard in the order of the maintenance runs: name of the queue, name of its work
 /// unit (temporary queue), and number of the shard.
-type Names<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
+type ShardKey<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
-/// Remaining limits of one maintenance run: segments to inspect (`polls`) and messages to move (`moves`).
-struct Left {
-    polls: usize,
-    moves: usize,
+/// Remaining limits of one maintenance run: segments to inspect (`segments`) and messages to move (`messages`).
+struct RunLimits {
+    segments: usize,
+    messages: usize,
 }
 
 /// Messages that one task moves out of a segment: the index and the number of attempts of each.
 /// While this value exists, no other task of this process moves messages out of the segment.
-struct Burying {
+struct SegmentTransfers {
     segment: Arc<LiveSegment>,
     leaving: Vec<(Seq, u16)>,
 }
 
-impl Burials {
+impl DeadLetteringProgress {
     /// Moves dead letters once in `queues`, which are sorted by name. Moves that fail are tried
     /// again by the next run.
-    pub(crate) async fn turn(&mut self, queues: &[Queue]) {
-        let mut left = Left {
-            polls: MAX_LOOKS,
-            moves: MAX_BURIED,
+    pub(crate) async fn run(&mut self, queues: &[Queue]) {
+        let mut limits = RunLimits {
+            segments: MAX_INSPECTED_SEGMENTS,
+            messages: MAX_DEAD_LETTERED,
         };
         let next = self.next.take();
         let all: Vec<_> = queues.iter().flat_map(shards).collect();
@@ -68,12 +69,14 @@ impl Burials {
             .map_or(0, |next| all.partition_point(|(names, _)| *names < next.names()));
         let (before, behind) = all.split_at(first);
         for (names, shard) in behind.iter().chain(before) {
-            let cut_off = next.as_ref().filter(|next| next.names() == *names);
-            let from = cut_off.map(|next| next.segment);
-            let ended = shard.bury_from(from.unwrap_or_default(), &mut left).await;
+            let resumed = next.as_ref().filter(|next| next.names() == *names);
+            let from = resumed.map(|next| next.segment);
+            let ended = shard
+                .dead_letter_from(from.unwrap_or_default(), &mut limits)
+                .await;
             if let Ok(Some(segment)) = ended {
                 let (queue, unit, shard) = *names;
-                self.next = Some(Next {
+                self.next = Some(ResumePoint {
                     queue: queue.clone(),
                     unit: unit.cloned(),
                     shard,
@@ -85,14 +88,14 @@ impl Burials {
     }
 }
 
-fn shards(queue: &Queue) -> impl Iterator<Item = (Names<'_>, &Arc<Shard>)> {
+fn shards(queue: &Queue) -> impl Iterator<Item = (ShardKey<'_>, &Arc<Shard>)> {
     let (name, unit) = queue.names();
     let shards = queue.shards.all().iter();
     shards.map(move |shard| ((name, unit, shard.address.shard), shard))
 }
 
-impl Next {
-    fn names(&self) -> Names<'_> {
+impl ResumePoint {
+    fn names(&self) -> ShardKey<'_> {
         (&self.queue, self.unit.as_ref(), self.shard)
     }
 }
@@ -101,22 +104,26 @@ impl Shard {
     /// Starts a task that moves the exhausted messages of the segment to the dead-letter queue, and
     /// completes interrupted moves. A message is exhausted when it was received the maximum number
     /// of times. After a failure, the next poll of the segment or the maintenance tries again.
-    pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
-        let Some(burying) = Burying::new(segment) else {
+    pub(crate) fn start_dead_lettering(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
+        let Some(transfers) = SegmentTransfers::new(segment) else {
             return;
         };
         let shard = Arc::clone(self);
-        tokio::spawn(async move { shard.bury_all(&burying, live).await });
+        tokio::spawn(async move { shard.dead_letter_all(&transfers, live).await });
     }
 
     /// Moves exhausted messages to the dead-letter queue and completes interrupted moves, in the
-    /// segments of the shard from `from` on. `left` has the remaining limits of the maintenance
+    /// segments of the shard from `from` on. `limits` has the remaining limits of the maintenance
     /// run. Returns the segment at which a limit stopped the moves, or `None` if no segments
     /// remain.
     ///
     /// # Errors
     /// The store is unreachable.
-    async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
+    async fn dead_letter_from(
+        self: &Arc<Self>,
+        from: Segment,
+        limits: &mut RunLimits,
+    ) -> Result<Option<Segment>> {
         let attempts = match self.queue.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
             // Without a dead-letter queue, unfinished moves belong to a redrive (a move of dead
@@ -130,11 +137,11 @@ impl Shard {
             if self.idle_segments.is_without_moves(*number, attempts) {
                 continue;
             }
-            if left.polls == 0 || left.moves == 0 {
+            if limits.segments == 0 || limits.messages == 0 {
                 return Ok(Some(*number));
             }
-            match self.bury_in(*number, *live, attempts, left).await {
-                Err(error) if is_out_of_reach(&error) => return Err(error),
+            match self.dead_letter_in(*number, *live, attempts, limits).await {
+                Err(error) if is_unreachable(&error) => return Err(error),
                 // Continue with the other segments, even if the data of one segment is damaged: a
                 // receive reports the damage.
                 _ => {}
@@ -143,14 +150,14 @@ impl Shard {
         Ok(None)
     }
 
-    async fn bury_in(
+    async fn dead_letter_in(
         self: &Arc<Self>,
         number: Segment,
         live: Live,
         attempts: u16,
-        left: &mut Left,
+        limits: &mut RunLimits,
     ) -> Result<()> {
-        left.polls -= 1;
+        limits.segments -= 1;
         let segment = self.segment(number, live);
         // The state of the segment shows whether there are messages to move, so do not read the log
         // yet.
@@ -162,20 +169,21 @@ impl Shard {
             return Ok(());
         }
         self.load(&segment).await?;
-        let Some(burying) = Burying::new(&segment) else {
+        let Some(transfers) = SegmentTransfers::new(&segment) else {
             return Ok(());
         };
-        left.moves = left.moves.saturating_sub(burying.leaving.len());
-        self.bury_all(&burying, live).await
+        limits.messages = limits.messages.saturating_sub(transfers.leaving.len());
+        self.dead_letter_all(&transfers, live).await
     }
 
     /// Moves the messages one after another to the dead-letter queue. If a message cannot be moved, continues
     /// with the next, unless the store is unreachable.
-    async fn bury_all(self: &Arc<Self>, burying: &Burying, live: Live) -> Result<()> {
-        for (seq, attempts) in &burying.leaving {
-            let buried = self.bury_one(&burying.segment, live, *seq, *attempts, None, NOT_GIVEN_BACK);
-            match buried.await {
-                Err(error) if is_out_of_reach(&error) => return Err(error),
+    async fn dead_letter_all(self: &Arc<Self>, transfers: &SegmentTransfers, live: Live) -> Result<()> {
+        for (seq, attempts) in &transfers.leaving {
+            let dead_lettered =
+                self.dead_letter(&transfers.segment, live, *seq, *attempts, None, NOT_ACKNOWLEDGED);
+            match dead_lettered.await {
+                Err(error) if is_unreachable(&error) => return Err(error),
                 _ => {}
             }
         }
@@ -183,12 +191,12 @@ impl Shard {
     }
 }
 
-impl Burying {
+impl SegmentTransfers {
     /// Collects the messages to move, and reserves the segment for the calling task. Returns `None`
     /// if there are no messages to move, or if another task moves them already.
     fn new(segment: &Arc<LiveSegment>) -> Option<Self> {
         let leaving = segment.leaving();
-        if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {
+        if leaving.is_empty() || segment.has_transfers.swap(true, Ordering::AcqRel) {
             return None;
         }
         let segment = Arc::clone(segment);
@@ -196,15 +204,15 @@ impl Burying {
     }
 }
 
-impl Drop for Burying {
+impl Drop for SegmentTransfers {
     fn drop(&mut self) {
-        self.segment.is_burying.store(false, Ordering::Release);
+        self.segment.has_transfers.store(false, Ordering::Release);
     }
 }
 
 /// Returns whether the error shows that the store is unreachable, so that further requests would probably
 /// fail, too.
-pub(crate) fn is_out_of_reach(error: &QueueError) -> bool {
+pub(crate) fn is_unreachable(error: &QueueError) -> bool {
     use QueueErrorKind::{Closed, OutcomeUnknown, Timeout, Unavailable};
     matches!(error.kind(), Unavailable | Timeout | OutcomeUnknown | Closed)
 }
