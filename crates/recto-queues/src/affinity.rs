@@ -27,10 +27,10 @@ pub(crate) struct Conflicts {
 /// Shard of a queue at which this process currently sends, or begins to receive. `None`: no shard was chosen
 /// yet.
 #[derive(Debug, Default)]
-pub(crate) struct Affinity(Mutex<Option<Stay>>);
+pub(crate) struct Affinity(Mutex<Option<CurrentShard>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Stay {
+struct CurrentShard {
     shard: usize,
     /// Number of failed writes in the shard when the process chose it. When the number has risen,
     /// the process leaves the shard.
@@ -39,7 +39,7 @@ struct Stay {
 }
 
 /// Input of the choice of a shard (part of a queue): the shards to choose from, and the time.
-pub(crate) struct Choice<L, D> {
+pub(crate) struct ShardChoice<L, D> {
     /// Number of shards (parts) of the queue, at least 1.
     pub(crate) count: usize,
     /// Function that returns the number of failed conditional writes in a shard.
@@ -50,13 +50,13 @@ pub(crate) struct Choice<L, D> {
 }
 
 impl Affinity {
-    fn stay(&self) -> MutexGuard<'_, Option<Stay>> {
+    fn stay(&self) -> MutexGuard<'_, Option<CurrentShard>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the shard of this process. After a conditional write failed there because of another process,
     /// the process moves to a random other shard.
-    pub(crate) fn shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &Choice<L, D>) -> usize {
+    pub(crate) fn shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &ShardChoice<L, D>) -> usize {
         let mut stay = self.stay();
         let shard = match *stay {
             None => (choice.draw)() % choice.count,
@@ -70,7 +70,10 @@ impl Affinity {
 
     /// Returns the shard of this process, or the next shard after [`STAY_NANOS`]. Moves to a random
     /// other shard after lost writes, as [`shard`](Self::shard) does.
-    pub(crate) fn next_shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &Choice<L, D>) -> usize {
+    pub(crate) fn next_shard<L: Fn(usize) -> u64, D: Fn() -> usize>(
+        &self,
+        choice: &ShardChoice<L, D>,
+    ) -> usize {
         let shard = self.shard(choice);
         let mut stay = self.stay();
         match *stay {
@@ -84,7 +87,11 @@ impl Affinity {
     }
 
     /// Makes a shard the current shard of this process, because messages were found there.
-    pub(crate) fn goes_to<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, shard: usize, choice: &Choice<L, D>) {
+    pub(crate) fn set_shard<L: Fn(usize) -> u64, D: Fn() -> usize>(
+        &self,
+        shard: usize,
+        choice: &ShardChoice<L, D>,
+    ) {
         let mut stay = self.stay();
         if stay.is_none_or(|here| here.shard != shard) {
             *stay = Some(choice.stay(shard));
@@ -92,9 +99,9 @@ impl Affinity {
     }
 }
 
-impl<L: Fn(usize) -> u64, D: Fn() -> usize> Choice<L, D> {
-    fn stay(&self, shard: usize) -> Stay {
-        Stay {
+impl<L: Fn(usize) -> u64, D: Fn() -> usize> ShardChoice<L, D> {
+    fn stay(&self, shard: usize) -> CurrentShard {
+        CurrentShard {
             shard,
             conflicts: (self.conflicts)(shard),
             since_nanos: self.now_nanos,
@@ -110,9 +117,9 @@ mod tests {
 
     /// Returns the input for a choice among four shards. `conflicts` has the number of failed writes
     /// in each shard.
-    fn at(conflicts: [u64; 4], now_nanos: u64) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
+    fn at(conflicts: [u64; 4], now_nanos: u64) -> ShardChoice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let drawn = Cell::new(0);
-        Choice {
+        ShardChoice {
             count: 4,
             conflicts: move |shard: usize| conflicts[shard],
             draw: move || drawn.replace(drawn.get() + 1),
@@ -137,18 +144,18 @@ mod tests {
         let begins = |turn| affinity.next_shard(&at([0; 4], turn * STAY_NANOS / 2));
         let begun: Vec<_> = (0..9).map(begins).collect();
         assert_eq!(begun, [0, 0, 1, 1, 2, 2, 3, 3, 0]);
-        affinity.goes_to(2, &at([0; 4], STAY_NANOS * 4));
+        affinity.set_shard(2, &at([0; 4], STAY_NANOS * 4));
         assert_eq!(begins(9), 2);
         // Messages at the current shard do not extend the stay, so the next receive begins at the
         // next shard.
-        affinity.goes_to(2, &at([0; 4], STAY_NANOS * 5));
+        affinity.set_shard(2, &at([0; 4], STAY_NANOS * 5));
         assert_eq!(begins(10), 3);
     }
 
     #[test]
     fn the_only_one_is_never_left() {
         let affinity = Affinity::default();
-        let only = |conflicts| Choice {
+        let only = |conflicts| ShardChoice {
             count: 1,
             conflicts: move |_| conflicts,
             draw: || 3,

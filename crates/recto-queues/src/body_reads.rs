@@ -8,7 +8,7 @@ use recto_store::PointRead;
 
 use crate::body_format::{Content, UnreadableBody};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::place::{body_options, is_unknown};
+use crate::place::{body_options, is_unknown_table};
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
@@ -109,7 +109,7 @@ impl Shard {
         let reads: Vec<_> = messages.iter().map(read).collect();
         let snapshot = self.queues.store.snapshot()?;
         let found = match snapshot.get_many(&reads, &body_options()).await {
-            Err(error) if is_unknown(&error) && self.queues.has_ring() => {
+            Err(error) if is_unknown_table(&error) && self.queues.has_ring() => {
                 if self.queues.is_dropped(table.name()).await? {
                     return Ok(None);
                 }

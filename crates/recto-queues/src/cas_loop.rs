@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::body_format::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::place::{QueueStore, is_passing, write_options};
+use crate::place::{QueueStore, is_temporary, write_options};
 
 /// Maximum number of commands that may wait for one versioned cell (row changed by
 /// compare-and-set). Further commands are rejected.
@@ -419,7 +419,7 @@ impl<G: RegisterBackend> CasLoop<G> {
                 self.lock().failure = Some(error.into());
                 decided(Decision::Unknown)
             }
-            Err(error) if is_passing(&error) => {
+            Err(error) if is_temporary(&error) => {
                 self.lock().failure = Some(error.into());
                 Ok(None)
             }

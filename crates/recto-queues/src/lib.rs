@@ -15,7 +15,7 @@
 //! | [`error`] | [`QueueError`] |
 //!  [`message`] | [`NewMessage`], [`Message`], and the outcomes of sending and of operations with receipts |
 //! | `queues` | [`Queues`]: operations that create, change, delete and find queues |
-//! | `units` | work units (temporary queues): operations that begin, end and find them |
+//! | `work_units` | work units (temporary queues): operations that begin, end and find them |
 //! | `registry` | storage of the registry of queues in its table |
 //!  [`inspect`] | counts and lists messages without receiving them, and removes single messages |
 //! | [`options`] | [`ShardOptions`]: options of shards |
@@ -26,7 +26,7 @@
 //! | [`totals`] | [`Totals`]: counters of this process |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, which all shards share |
 //! | `tables` | tables of versioned cells and bodies |
-//! | [`ring`] | ring of body tables, which are emptied in rotation |
+//! | [`table_recycling`] | ring of body tables, which are emptied in rotation |
 //! | `register_tables` | storage of heads, logs and states in their tables |
 //! | `cas_loop` | compare-and-set loop of one versioned cell |
 //! | `group_commit` | group commit: conditional writes of several versioned cells share a commit |
@@ -39,7 +39,7 @@
 //! | `poll` | poll of one shard, which claims the messages that can be received |
 //! | `transfer`, `dead_lettering`, `redrive`, `segment_merging` | moves of messages to other queues and segments |
 //! | `segment_release`, `purge`, `expiry`, `lost_bodies` | release of segments, purges, retention, and lost bodies |
-//! | `upkeep` | periodic maintenance |
+//! | `maintenance` | periodic maintenance |
 
 mod affinity;
 mod append;
@@ -54,6 +54,7 @@ mod idle_segments;
 pub mod inspect;
 mod local_queue;
 mod lost_bodies;
+mod maintenance;
 pub mod message;
 mod notifier;
 pub mod options;
@@ -66,18 +67,17 @@ mod receive;
 mod redrive;
 mod register_tables;
 mod registry;
-pub mod ring;
 mod segment;
 mod segment_merging;
 mod segment_release;
 mod send;
 mod shard;
 pub mod shards;
+pub mod table_recycling;
 mod tables;
 pub mod totals;
 mod transfer;
-mod units;
-mod upkeep;
+mod work_units;
 
 pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};
@@ -86,7 +86,7 @@ pub use options::{DeadLetters, Destination, ShardOptions};
 pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
 pub use receive::MAX_WAIT;
-pub use ring::view::{RingView, TableView};
 pub use shards::Shards;
+pub use table_recycling::status::{RotationStatus, TableStatus};
 pub use totals::Totals;
 pub use transfer::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};

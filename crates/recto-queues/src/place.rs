@@ -19,8 +19,8 @@ use crate::group_commit::InFlightCommits;
 use crate::local_queue::LocalQueue;
 use crate::notifier::Notifier;
 use crate::registry::RegistryBackend;
-use crate::ring::{Keeper, KnownRing};
 use crate::shard::Shard;
+use crate::table_recycling::{RingCache, TableRecycler};
 use crate::tables::Tables;
 
 /// Time limit of one request to the store. An operation on a queue may need several requests.
@@ -66,7 +66,7 @@ pub struct QueueStore {
     /// Notifier, by which processes learn of messages that other processes sent.
     pub(crate) notifier: Arc<Notifier>,
     /// Ring of body tables (used in rotation), as this process knows it.
-    pub(crate) ring: Arc<KnownRing>,
+    pub(crate) ring: Arc<RingCache>,
     /// True if the store has the tables of queues. False if the store was opened by
     /// [`poll`](Self::look) and lacks a table.
     pub(crate) has_tables: bool,
@@ -87,9 +87,9 @@ impl QueueStore {
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        let open = Self::of(store, environment, request_timeout);
+        let open = Self::new(store, environment, request_timeout);
         open.store.check_decisions()?;
-        open.make_first().await?;
+        open.create_tables().await?;
         open.begin().await
     }
 
@@ -98,35 +98,35 @@ impl QueueStore {
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
-    pub async fn open_there(
+    pub async fn open_existing(
         store: Arc<dyn Store>,
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Option<Self>> {
-        let open = Self::of(store, environment, request_timeout);
-        let states = open.store.compare_tables(&open.first()).await?;
+        let open = Self::new(store, environment, request_timeout);
+        let states = open.store.compare_tables(&open.tables_to_create()).await?;
         if states.iter().all(|state| *state == TableState::Missing) {
             return Ok(None);
         }
         open.store.check_decisions()?;
         if states.iter().any(|state| *state != TableState::AsAsked) {
-            // Some tables are missing or different. If their creation was interrupted, `make_first` completes
-            // it. If they belong to another program, `make_first` fails.
-            open.make_first().await?;
+            // Some tables are missing or different. If their creation was interrupted, `create_tables` completes
+            // it. If they belong to another program, `create_tables` fails.
+            open.create_tables().await?;
         }
         open.begin().await.map(Some)
     }
 
     async fn begin(self) -> Result<Self> {
         if self.has_ring() {
-            Keeper::new(&self).begin().await?;
+            TableRecycler::new(&self).begin().await?;
         }
         Ok(self)
     }
 
     /// Returns the tables that are created when queues are first opened. The result does not
     /// include body tables of the ring (tables that are used in rotation).
-    fn first(&self) -> Vec<Table> {
+    fn tables_to_create(&self) -> Vec<Table> {
         let tables = self.tables.of(self.has_ring());
         tables.iter().map(|table| Table::clone(table)).collect()
     }
@@ -141,7 +141,7 @@ impl QueueStore {
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Option<StoreOptions>> {
-        let queues = Self::look(store, environment, request_timeout).await?;
+        let queues = Self::open_read_only(store, environment, request_timeout).await?;
         let registry = RegistryBackend { queues }.read(None).await?;
         Ok(registry.said_options())
     }
@@ -160,20 +160,20 @@ impl QueueStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn look(
+    pub async fn open_read_only(
         store: Arc<dyn Store>,
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        let open = Self::of(store, environment, request_timeout);
-        let states = open.store.compare_tables(&open.first()).await?;
+        let open = Self::new(store, environment, request_timeout);
+        let states = open.store.compare_tables(&open.tables_to_create()).await?;
         // A queue can exist only if all tables exist, so a store that lacks one of them has no
         // queues.
         let has_tables = !states.contains(&TableState::Missing);
         Ok(Self { has_tables, ..open })
     }
 
-    fn of(store: Arc<dyn Store>, environment: Environment, request_timeout: Duration) -> Self {
+    fn new(store: Arc<dyn Store>, environment: Environment, request_timeout: Duration) -> Self {
         let is_alone = !store.limits().remote;
         let protocol = Protocol::default().carrying(committed_bytes(&store.limits()));
         Self {
@@ -243,17 +243,18 @@ impl QueueStore {
     /// Creates the tables of versioned cells (rows changed by compare-and-set), which hold all
     /// decisions. Each table must be created only once: a second table of the same name would lose
     /// decisions.
-    async fn make_first(&self) -> Result<()> {
-        let tables = self.first();
-        self.until_made(|| self.store.create_tables_once(&tables)).await
+    async fn create_tables(&self) -> Result<()> {
+        let tables = self.tables_to_create();
+        self.retry_creation(|| self.store.create_tables_once(&tables))
+            .await
     }
 
     /// Creates a table of message bodies.
-    pub(crate) async fn make(&self, table: &Table) -> Result<()> {
-        self.until_made(|| self.store.create_table(table)).await
+    pub(crate) async fn create_body_table(&self, table: &Table) -> Result<()> {
+        self.retry_creation(|| self.store.create_table(table)).await
     }
 
-    async fn until_made<F>(&self, make: impl Fn() -> F) -> Result<()>
+    async fn retry_creation<F>(&self, make: impl Fn() -> F) -> Result<()>
     where
         F: Future<Output = std::result::Result<TableOutcome, StoreError>>,
     {
@@ -298,7 +299,7 @@ impl QueueStore {
 
     /// Returns the shards of this process at `address`, of all queues that have used the registry
     /// slot.
-    pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Shard>> {
+    pub(crate) fn cached_at(&self, address: Address) -> Vec<Arc<Shard>> {
         let known = self.known();
         let here = (address, Tenure::default())..=(address, Tenure(u64::MAX));
         let here = known.shards.range(here);
@@ -320,7 +321,7 @@ impl QueueStore {
     /// process knows.
     pub(crate) fn shard_at(&self, address: Address) -> Arc<Shard> {
         let newest = self
-            .known_at(address)
+            .cached_at(address)
             .into_iter()
             .max_by_key(|shard| shard.tenure);
         newest.unwrap_or_else(|| self.shard(address, Tenure::default()))
@@ -343,7 +344,7 @@ impl QueueStore {
     }
 
     /// Returns the remaining time until a deadline, at least 0.
-    pub(crate) fn left(&self, deadline: Deadline) -> Duration {
+    pub(crate) fn time_left(&self, deadline: Deadline) -> Duration {
         let now_nanos = self.environment.monotonic_nanos();
         Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
     }
@@ -354,7 +355,7 @@ impl QueueStore {
     }
 
     /// Returns a random number below `end`, or 0 if `end` is 0.
-    pub(crate) fn drawn_below(&self, end: usize) -> usize {
+    pub(crate) fn random_below(&self, end: usize) -> usize {
         let drawn = u16::from_be_bytes(self.environment.random());
         usize::from(drawn) % end.max(1)
     }
@@ -382,7 +383,7 @@ impl QueueStore {
                 .write_many(writes.clone(), Atomicity::Each, write_options());
             match sent.await {
                 Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(Written::Done),
-                Ok(WriteOutcome::Refused(error)) | Err(error) if is_unknown(&error) => {
+                Ok(WriteOutcome::Refused(error)) | Err(error) if is_unknown_table(&error) => {
                     let table = writes.first().map_or("", |write| write.table.name());
                     if self.is_dropped(table).await? {
                         return Ok(Written::TableGone);
@@ -393,7 +394,7 @@ impl QueueStore {
                     let message = "the store mistook a message body for one of its own rows";
                     return Err(QueueError::new(QueueErrorKind::Store, message));
                 }
-                Err(error) if !is_passing(&error) => return Err(error.into()),
+                Err(error) if !is_temporary(&error) => return Err(error.into()),
                 Ok(WriteOutcome::Unknown(_)) | Err(_) => {}
             }
             self.pause(attempt).await;
@@ -401,7 +402,7 @@ impl QueueStore {
         }
     }
 
-    /// Returns whether a body table that a node [does not know](is_unknown) was dropped, according
+    /// Returns whether a body table that a node [does not know](is_unknown_table) was dropped, according
     /// to the ring of body tables. A node that was down does not know the tables that were created
     /// in the meantime, either, until it learns of them.
     pub(crate) async fn is_dropped(&self, table: &str) -> Result<bool> {
@@ -417,14 +418,14 @@ impl QueueStore {
 
     /// Reads a table of versioned cells (rows changed by compare-and-set). Retries if the node does
     /// not know the table yet, because the table was just created. Such tables are never dropped.
-    pub(crate) async fn until_heard<T, F>(&self, read: impl Fn() -> F) -> Result<T>
+    pub(crate) async fn retry_unknown_table<T, F>(&self, read: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,
     {
         let mut attempt = 1;
         loop {
             match read().await {
-                Err(error) if is_unknown(&error) && attempt < MAX_TABLE_ATTEMPTS => {
+                Err(error) if is_unknown_table(&error) && attempt < MAX_TABLE_ATTEMPTS => {
                     self.pause(attempt).await;
                     attempt += 1;
                 }
@@ -468,7 +469,7 @@ pub(crate) enum Written {
 }
 
 /// Returns whether the node that executed the request does not know the table.
-pub(crate) fn is_unknown(error: &StoreError) -> bool {
+pub(crate) fn is_unknown_table(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Table
 }
 
@@ -483,7 +484,7 @@ pub(crate) fn committed_bytes(limits: &Limits) -> u64 {
 }
 
 /// Returns whether the failure is temporary, so that a retry of the request may succeed.
-pub(crate) fn is_passing(error: &StoreError) -> bool {
+pub(crate) fn is_temporary(error: &StoreError) -> bool {
     matches!(
         error.kind(),
         StoreErrorKind::Unavailable | StoreErrorKind::Timeout

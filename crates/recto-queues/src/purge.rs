@@ -50,7 +50,7 @@ impl Shard {
     /// Removes the segments of a deleted queue's shard, so that another queue can use its registry
     /// slot. `deletion` is the epoch (version of the registry) at which the queue was deleted.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
-        for shard in self.queues.known_at(self.address) {
+        for shard in self.queues.cached_at(self.address) {
             if shard.tenure < deletion {
                 shard.queue.is_deleted.store(true, Ordering::Release);
                 shard.queue.news.notify_waiters();
@@ -96,13 +96,13 @@ impl Shard {
                     ClearEvent::State(response)
                 }
                 ClearAction::Find(number) => ClearEvent::Found(self.find(number).await?),
-                ClearAction::Over(released) => return over(released),
+                ClearAction::Over(released) => return clearing_result(released),
             };
         }
     }
 }
 
-fn over(released: Released) -> Result<()> {
+fn clearing_result(released: Released) -> Result<()> {
     match released {
         Released::Damaged => Err(QueueError::new(
             QueueErrorKind::Corrupt,

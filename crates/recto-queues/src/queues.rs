@@ -15,12 +15,12 @@ use tokio::sync::watch;
 
 use crate::cas_loop::CasLoop;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::maintenance::{self, MaintenanceHandle};
 use crate::options::{Destination, ShardOptions};
 use crate::place::QueueStore;
 use crate::registry::RegistryBackend;
-use crate::ring::{Keeper, keeper};
 use crate::shards::Shards;
-use crate::upkeep::{self, Upkeep};
+use crate::table_recycling::{TableRecycler, recycler};
 
 /// Handle to the queues of a store. Cheap to clone.
 #[derive(Clone)]
@@ -30,11 +30,11 @@ pub(crate) struct Inner {
     pub(crate) queues: QueueStore,
     pub(crate) registry: Arc<CasLoop<RegistryBackend>>,
     /// Maintenance of the ring of body tables; `None`: the store deletes bodies with their segments.
-    pub(crate) keeper: Option<Arc<Keeper>>,
+    pub(crate) recycler: Option<Arc<TableRecycler>>,
     /// Shards of all queues that were looked up. Keeping them here keeps their cached data when no caller
     /// uses them.
-    kept: Mutex<HashMap<QueueId, Shards>>,
-    _upkeep: Upkeep,
+    handles: Mutex<HashMap<QueueId, Shards>>,
+    _maintenance: MaintenanceHandle,
 }
 
 /// Queue, with the options at the time of its lookup. Cheap to clone.
@@ -61,7 +61,7 @@ pub enum Created {
     /// The queue was created.
     New(Queue),
     /// The queue existed already, with the same options.
-    There(Queue),
+    Existing(Queue),
 }
 
 impl Queue {
@@ -89,7 +89,7 @@ impl Queues {
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        Self::over(QueueStore::open(store, environment, request_timeout).await?).await
+        Self::from_store(QueueStore::open(store, environment, request_timeout).await?).await
     }
 
     /// Opens the queues of a store that has their tables. Returns `None`, and creates nothing, if the store
@@ -97,13 +97,13 @@ impl Queues {
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
-    pub async fn open_there(
+    pub async fn open_existing(
         store: Arc<dyn Store>,
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Option<Self>> {
-        match QueueStore::open_there(store, environment, request_timeout).await? {
-            Some(queues) => Self::over(queues).await.map(Some),
+        match QueueStore::open_existing(store, environment, request_timeout).await? {
+            Some(queues) => Self::from_store(queues).await.map(Some),
             None => Ok(None),
         }
     }
@@ -112,9 +112,9 @@ impl Queues {
     ///
     /// # Errors
     /// The registry cannot be read.
-    pub async fn over(queues: QueueStore) -> Result<Self> {
-        let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
-        let (open, ended) = Self::of(queues, keeper);
+    pub async fn from_store(queues: QueueStore) -> Result<Self> {
+        let recycler = queues.has_ring().then(|| Arc::new(TableRecycler::new(&queues)));
+        let (open, ended) = Self::of(queues, recycler);
         if !open.0.queues.store.limits().remote {
             // In a local store, complete the deletions that an earlier process began. In a shared
             // store, the maintenance does this, so that a process that opens queues for one request
@@ -122,9 +122,9 @@ impl Queues {
             open.clear_deleted().await?;
             open.record_time().await;
         }
-        upkeep::begin(&open.0, ended.clone());
-        if let Some(keeper) = &open.0.keeper {
-            keeper::begin(Arc::clone(keeper), Arc::clone(&open.0.registry), ended);
+        maintenance::begin(&open.0, ended.clone());
+        if let Some(recycler) = &open.0.recycler {
+            recycler::begin(Arc::clone(recycler), Arc::clone(&open.0.registry), ended);
         }
         Ok(open)
     }
@@ -134,12 +134,12 @@ impl Queues {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn look(
+    pub async fn open_read_only(
         store: Arc<dyn Store>,
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        let queues = QueueStore::look(store, environment, request_timeout).await?;
+        let queues = QueueStore::open_read_only(store, environment, request_timeout).await?;
         Ok(Self::of(queues, None).0)
     }
 
@@ -150,17 +150,17 @@ impl Queues {
     }
 
     /// Creates the handle, and a receiver that is notified when the last handle is dropped.
-    fn of(queues: QueueStore, keeper: Option<Arc<Keeper>>) -> (Self, watch::Receiver<()>) {
+    fn of(queues: QueueStore, recycler: Option<Arc<TableRecycler>>) -> (Self, watch::Receiver<()>) {
         let registry = CasLoop::new(RegistryBackend {
             queues: queues.clone(),
         });
-        let (upkeep, ended) = Upkeep::new();
+        let (handle, ended) = MaintenanceHandle::new();
         let open = Self(Arc::new(Inner {
             queues,
             registry,
-            keeper,
-            kept: Mutex::default(),
-            _upkeep: upkeep,
+            recycler,
+            handles: Mutex::default(),
+            _maintenance: handle,
         }));
         (open, ended)
     }
@@ -173,7 +173,7 @@ impl Queues {
     pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
         match self.call(RegistryWish::Configure(change.into())).await? {
             RegistryAnswer::Done => Ok(()),
-            other => Err(unexpected(&other)),
+            other => Err(rejection(&other)),
         }
     }
 
@@ -199,7 +199,7 @@ impl Queues {
     /// - The store has the maximum number of queues.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name)?;
-        let options = self.held(options)?;
+        let options = self.supported_options(options)?;
         let id = QueueId(self.0.queues.random());
         let command = RegistryWish::Create {
             id,
@@ -211,7 +211,7 @@ impl Queues {
                 self.record_time().await;
                 Ok(Created::New(self.queue(id).await?))
             }
-            RegistryAnswer::Exists(_) => Ok(Created::There(self.find(name.as_str()).await?)),
+            RegistryAnswer::Exists(_) => Ok(Created::Existing(self.find(name.as_str()).await?)),
             RegistryAnswer::Differs(_) => {
                 let there = self.find(name.as_str()).await?.options;
                 let field = options.differs_in(&there).unwrap_or("options");
@@ -219,7 +219,7 @@ impl Queues {
                 Err(QueueError::new(QueueErrorKind::Conflict, message)
                     .with_hint("change the existing queue, delete it first, or choose another name"))
             }
-            other => Err(unexpected(&other)),
+            other => Err(rejection(&other)),
         }
     }
 
@@ -252,7 +252,7 @@ impl Queues {
                 self.record_time().await;
                 Ok(version)
             }
-            other => Err(unexpected(&other)),
+            other => Err(rejection(&other)),
         }
     }
 
@@ -274,7 +274,7 @@ impl Queues {
 
     /// Returns the options with which a queue is created in this store. If only this process makes changes,
     /// the queue has one shard, because further shards only reduce conflicts between processes.
-    fn held(&self, options: QueueOptions) -> Result<QueueOptions> {
+    fn supported_options(&self, options: QueueOptions) -> Result<QueueOptions> {
         if self.0.queues.has_ring() {
             return Ok(options);
         }
@@ -295,10 +295,10 @@ impl Queues {
                     })
                     .await?;
                 // Drop the cached data of the queue and of its work units, which were deleted with it.
-                self.kept().retain(|id, _| *id != queue && left.contains(id));
+                self.handles().retain(|id, _| *id != queue && left.contains(id));
                 self.clear_deleted().await
             }
-            other => Err(unexpected(&other)),
+            other => Err(rejection(&other)),
         }
     }
 
@@ -318,7 +318,7 @@ impl Queues {
                 .with_hint("name the queue that receives the messages")
                 .with_field("to"));
         }
-        if !from.shards.is_beside(&to.shards) {
+        if !from.shards.shares_store_with(&to.shards) {
             let message = format!("to: queue {} is in another store: nothing was moved", to.name);
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
                 .with_hint("receive the messages from this queue, and send them to the other one")
@@ -335,7 +335,7 @@ impl Queues {
         let mut all: Vec<_> = self
             .with_registry(|registry| {
                 let queues = registry.queues();
-                let known = queues.map(|(place, row, queue)| self.known_queue(registry, place, row, queue));
+                let known = queues.map(|(place, row, queue)| self.queue_handle(registry, place, row, queue));
                 known.collect()
             })
             .await?;
@@ -357,9 +357,9 @@ impl Queues {
             match unit {
                 Some(unit) => {
                     let (place, row, unit) = registry.unit(queue.id, unit)?;
-                    self.known_unit(registry, place, row, unit)
+                    self.unit_handle(registry, place, row, unit)
                 }
-                None => Some(self.known_queue(registry, place, row, queue)),
+                None => Some(self.queue_handle(registry, place, row, queue)),
             }
         });
         found.await?.ok_or_else(|| {
@@ -377,10 +377,10 @@ impl Queues {
     pub async fn queue(&self, id: QueueId) -> Result<Queue> {
         let found = self.with_registry(|registry| {
             if let Some((place, row, unit)) = registry.units().find(|(.., unit)| unit.id == id) {
-                return self.known_unit(registry, place, row, unit);
+                return self.unit_handle(registry, place, row, unit);
             }
             let (place, row, queue) = registry.queue(id)?;
-            Some(self.known_queue(registry, place, row, queue))
+            Some(self.queue_handle(registry, place, row, queue))
         });
         found.await?.ok_or_else(QueueError::deleted)
     }
@@ -395,25 +395,25 @@ impl Queues {
         rounds.with_cached(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<QueueId, Shards>> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handles(&self) -> MutexGuard<'_, HashMap<QueueId, Shards>> {
+        self.0.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn known_queue(
+    pub(crate) fn queue_handle(
         &self,
         registry: &Registry,
         place: Place,
         row: &PlaceRow,
         queue: &recto_protocol::queues::Queue,
     ) -> Queue {
-        let known = self.known(registry, place, row, queue);
-        self.keep(queue.id, &known.shards);
+        let known = self.build_handle(registry, place, row, queue);
+        self.keep_handle(queue.id, &known.shards);
         known
     }
 
     /// Returns the queue or the work unit (temporary queue) that uses this registry slot. A work
     /// unit has the options of its queue, `queue`.
-    pub(crate) fn known(
+    pub(crate) fn build_handle(
         &self,
         registry: &Registry,
         place: Place,
@@ -443,8 +443,8 @@ impl Queues {
     }
 
     /// Keeps the cached data of a queue when no caller uses the queue.
-    pub(crate) fn keep(&self, queue: QueueId, shards: &Shards) {
-        self.kept().entry(queue).or_insert_with(|| shards.clone());
+    pub(crate) fn keep_handle(&self, queue: QueueId, shards: &Shards) {
+        self.handles().entry(queue).or_insert_with(|| shards.clone());
     }
 
     pub(crate) async fn call(&self, command: RegistryWish) -> Result<RegistryAnswer> {
@@ -485,7 +485,7 @@ impl From<OptionError> for QueueError {
     }
 }
 
-pub(crate) fn unexpected(response: &RegistryAnswer) -> QueueError {
+pub(crate) fn rejection(response: &RegistryAnswer) -> QueueError {
     let (kind, message, hint) = match response {
         RegistryAnswer::Refused(error) => return error.clone().into(),
         RegistryAnswer::NoQueue => return QueueError::deleted(),

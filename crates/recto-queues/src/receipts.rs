@@ -103,7 +103,7 @@ impl Shards {
     {
         let mut by_shard: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, receipt) in receipts.iter().enumerate() {
-            let shard = self.of_receipt(receipt).ok_or_else(|| foreign(number))?;
+            let shard = self.shard_of_receipt(receipt).ok_or_else(|| foreign(number))?;
             by_shard.entry(shard).or_default().push(number);
         }
         let asked = by_shard.iter().map(|(shard, numbers)| {

@@ -68,7 +68,7 @@ impl Shards {
             // Register before the poll, so that no notification during the poll is missed.
             news.as_mut().enable();
             if self.options().is_paused {
-                let left = queues.left(until);
+                let left = queues.time_left(until);
                 if left.is_zero() {
                     return Ok(Vec::new());
                 }
@@ -81,7 +81,7 @@ impl Shards {
             if found.polled.messages.is_empty() && found.polled.is_lossy {
                 continue;
             }
-            let left = queues.left(until);
+            let left = queues.time_left(until);
             if found.polled.messages.is_empty() && left.is_zero() && self.count_receivable(1, 0) == 0 {
                 return Err(QueueError::too_many_in_flight(self.options().max_in_flight));
             }
@@ -145,7 +145,7 @@ impl Shards {
     /// receive still gets messages from the other shards.
     async fn poll_each_shard(&self, most: usize, visibility: Micros, waits: bool) -> Result<ReceiveResult> {
         let (mut found, mut failed) = (ReceiveResult::default(), None);
-        for index in self.to_receive() {
+        for index in self.shards_to_receive() {
             let shard = &self.all()[index];
             let quiet = shard.remaining_pause();
             let (has_some, wanted) = (

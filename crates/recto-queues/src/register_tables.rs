@@ -81,7 +81,7 @@ impl RegisterBackend for ManifestBackend {
     }
 
     fn step(&self, round: &mut Round<Head>, event: Event<Head>) -> Vec<Action<Head>> {
-        let (ring, table) = self.queues.ring.opens();
+        let (ring, table) = self.queues.ring.open_table();
         let context = HeadContext {
             ring,
             table,
@@ -316,7 +316,7 @@ pub(crate) async fn read_header(
 ) -> Result<Option<(Version, Vec<u8>)>> {
     let options = queues.read_options();
     let read = queues
-        .until_heard(|| snapshot.get_statics(table, partition, &options))
+        .retry_unknown_table(|| snapshot.get_statics(table, partition, &options))
         .await?;
     let row = read.rows.iter().next();
     row.map(|row| header_at(row, 0, table)).transpose()

@@ -89,7 +89,7 @@ impl RegistryBackend {
         loop {
             let read = self
                 .queues
-                .until_heard(|| snapshot.slice(&slice, &options))
+                .retry_unknown_table(|| snapshot.slice(&slice, &options))
                 .await?;
             if let (None, Some(first)) = (&header, read.rows.iter().next()) {
                 header = Some(header_of(first, table)?);

@@ -54,7 +54,7 @@ pub(crate) async fn run(queues: &[Queue]) {
     let shards: Vec<_> = queues.iter().flat_map(|queue| queue.shards.all()).collect();
     let Some(first) = shards.first() else { return };
     // Start at a random shard, so that no shard waits forever for the shards before it.
-    let start = first.queues.drawn_below(shards.len());
+    let start = first.queues.random_below(shards.len());
     for shard in shards.iter().cycle().skip(start).take(shards.len()) {
         let _ = shard.merge_segments(&mut limits).await;
     }
@@ -77,7 +77,7 @@ impl Shard {
         let sealed = head.live().iter().filter(|(_, live)| live.count.is_some());
         let sealed: Vec<_> = sealed.map(|(number, live)| (*number, *live)).collect();
         let mut surplus = head.live().len().saturating_sub(most);
-        let start = self.queues.drawn_below(sealed.len());
+        let start = self.queues.random_below(sealed.len());
         for (number, live) in sealed.iter().cycle().skip(start).take(sealed.len()) {
             if surplus == 0 || limits.segments == 0 || limits.messages == 0 {
                 break;

@@ -159,7 +159,9 @@ impl Shards {
         // With one shard, every destination is `Any`, so messages with and without a name share
         // appends, in the order in which they are sent.
         let name = name.filter(|_| self.count() > 1);
-        name.map_or(Destination::Any, |name| Destination::Only(self.of_name(name)))
+        name.map_or(Destination::Any, |name| {
+            Destination::Only(self.shard_of_name(name))
+        })
     }
 
     /// Appends messages to the shard `to`, or to any shard that is not full. Returns the outcome of
@@ -170,7 +172,7 @@ impl Shards {
             Destination::Only(shard) => {
                 return self.all()[shard].append(append.reach, &entries, &bodies).await;
             }
-            Destination::Any => self.to_send(),
+            Destination::Any => self.shard_to_send(),
         };
         let (before, behind) = self.all().split_at(first);
         let mut sent = Err(QueueError::ended());
@@ -255,7 +257,7 @@ impl Shard {
         loop {
             match sending.step(event) {
                 SendAction::Shard(_, action) => {
-                    let left = self.queues.left(until);
+                    let left = self.queues.time_left(until);
                     event = SendEvent::Shard(self.execute_append(action, &load, left).await?);
                 }
                 SendAction::Answer(response) => return self.sent(response, count),
@@ -269,11 +271,11 @@ impl Shard {
         let Some(unit) = self.queue.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
         };
-        if let Some(table) = self.queues.ring.unit(*unit) {
+        if let Some(table) = self.queues.ring.unit_table(*unit) {
             return Ok(Some(table));
         }
         self.queues.read_ring().await?;
-        let table = self.queues.ring.unit(*unit);
+        let table = self.queues.ring.unit_table(*unit);
         table.map(Some).ok_or_else(|| {
             let message = "the work unit has no table of message bodies: it has ended, or its begin was \
                            interrupted";

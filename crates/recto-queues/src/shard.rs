@@ -81,7 +81,7 @@ impl Shard {
             polled_nanos: AtomicU64::new(0),
             // Begin with 0 or 1 at random: of many processes that poll only once, half then prefer
             // new messages.
-            polls: AtomicU64::new(u64::from(queues.drawn_below(2) == 1)),
+            polls: AtomicU64::new(u64::from(queues.random_below(2) == 1)),
             empty_poll: EmptyPollCache::default(),
             first_due: Mutex::default(),
             idle_segments: Arc::default(),

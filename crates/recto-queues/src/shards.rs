@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_protocol::queues::{Address, Fingerprint, Place, Receipt, Shard as ShardNumber, Tenure};
 
-use crate::affinity::{Choice, Conflicts};
+use crate::affinity::{Conflicts, ShardChoice};
 use crate::error::Result;
 use crate::local_queue::LocalQueue;
 use crate::options::{Destination, ShardOptions};
@@ -67,7 +67,7 @@ impl Shards {
     }
 
     /// Returns whether two queues use the same open store, so that messages can move between them.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn shares_store_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.queues().commits, &other.queues().commits)
     }
 
@@ -110,19 +110,19 @@ impl Shards {
     }
 
     /// Returns the index of the shard that a receipt is from; `None`: the receipt is from another queue.
-    pub(crate) fn of_receipt(&self, receipt: &Receipt) -> Option<usize> {
+    pub(crate) fn shard_of_receipt(&self, receipt: &Receipt) -> Option<usize> {
         let is_it = |shard: &Arc<Shard>| shard.address == receipt.address && shard.tenure == receipt.tenure;
         self.0.iter().position(is_it)
     }
 
     /// Returns the index of the shard that has all messages with the group or deduplication id
     /// `name`.
-    pub(crate) fn of_name(&self, name: Fingerprint) -> usize {
+    pub(crate) fn shard_of_name(&self, name: Fingerprint) -> usize {
         (name.0 % self.0.len() as u128) as usize
     }
 
     /// Returns the index of the shard to which this process sends messages that may go to any shard.
-    pub(crate) fn to_send(&self) -> usize {
+    pub(crate) fn shard_to_send(&self) -> usize {
         if self.0.len() == 1 {
             // Do not use `sends`, which has indexes of all shards of the queue: this set may
             // contain only one of these shards.
@@ -135,12 +135,12 @@ impl Shards {
 
     /// Returns the shard that a message from another queue moves to. Only its group determines the shard,
     /// because a moved message has no deduplication id.
-    pub(crate) fn to_move(&self, group: Option<Fingerprint>) -> &Arc<Shard> {
-        &self.0[group.map_or_else(|| self.to_send(), |group| self.of_name(group))]
+    pub(crate) fn shard_for_transfer(&self, group: Option<Fingerprint>) -> &Arc<Shard> {
+        &self.0[group.map_or_else(|| self.shard_to_send(), |group| self.shard_of_name(group))]
     }
 
     /// Returns the indexes of all shards, in the order in which this process receives from them.
-    pub(crate) fn to_receive(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn shards_to_receive(&self) -> impl Iterator<Item = usize> + use<> {
         let first = self
             .queue()
             .receives
@@ -152,15 +152,15 @@ impl Shards {
     /// there.
     pub(crate) fn received_at(&self, shard: usize) {
         let choice = self.choice(|conflicts| &conflicts.claims);
-        self.queue().receives.goes_to(shard, &choice);
+        self.queue().receives.set_shard(shard, &choice);
     }
 
     fn choice(
         &self,
         which: impl Fn(&Conflicts) -> &Counter,
-    ) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
+    ) -> ShardChoice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let environment = &self.queues().environment;
-        Choice {
+        ShardChoice {
             count: self.0.len(),
             conflicts: move |shard: usize| which(&self.0[shard].conflicts).get(),
             draw: || usize::from(u16::from_be_bytes(environment.random())),

@@ -156,7 +156,7 @@ impl Shard {
             // message's age, so it keeps the message for the full retention.
             TransferTarget::Queue(shards, claim) => {
                 let now = self.queues.environment.now_micros();
-                (shards.to_move(entry.group), claim, Some(now))
+                (shards.shard_for_transfer(entry.group), claim, Some(now))
             }
             TransferTarget::Shard(_) => (self, None, entry.arrived),
         };

@@ -114,7 +114,7 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     // Run the maintenance repeatedly: two moved messages empty two segments, but need one new
     // segment.
     for _ in 0..10 {
-        queues.keep_up_now().await;
+        queues.run_maintenance_now().await;
     }
     let after = has_segments(&jobs).await;
     assert!(after <= scattered.above, "{after} segments");
@@ -162,10 +162,10 @@ pub(crate) async fn does_not_compact_receivable_or_ordered_messages(bed: Bed) {
         }
         let first = jobs.shards.receive(1, Some(LONG), NOW).await.unwrap();
         let before = has_segments(&jobs.shards).await;
-        queues.keep_up_now().await;
+        queues.run_maintenance_now().await;
         assert_eq!(has_segments(&jobs.shards).await, before);
         jobs.shards.nack(&[first[0].receipt], HOUR, "").await.unwrap();
-        queues.keep_up_now().await;
+        queues.run_maintenance_now().await;
         let after = has_segments(&jobs.shards).await;
         // In an unordered queue, the message that was given back is in a new segment now, and its old segment
         // was released. The number of segments is therefore the same for both kinds of queues.
@@ -199,7 +199,7 @@ pub(crate) async fn compacted_messages_become_dead_letters_at_the_limit(bed: Bed
     send(&jobs, of_one_shard(delayed("later", LONG))).await;
     let once = jobs.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     jobs.nack(&[once.receipt], NOW, "no disk").await.unwrap();
-    queues.keep_up_now().await;
+    queues.run_maintenance_now().await;
     let twice = jobs.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     assert_eq!(
         (twice.attempts, twice.first_received_at),
@@ -217,7 +217,7 @@ pub(crate) async fn compacted_messages_become_dead_letters_at_the_limit(bed: Bed
         send(&dead, of_one_shard(delayed("later", LONG))).await;
     }
     dead.nack(&[letter.receipt], NOW, "").await.unwrap();
-    queues.keep_up_now().await;
+    queues.run_maintenance_now().await;
     let moved = dead.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     assert_ne!(moved.receipt.segment, letter.receipt.segment, "it was moved on");
     assert_eq!((moved.attempts, &moved.attributes), (2, &letter.attributes));

@@ -10,7 +10,7 @@ use crate::{LONG, NOW, bodies, receive, send};
 pub(crate) async fn made(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
     match queues.create(name, options).await.unwrap() {
         Created::New(queue) => queue,
-        Created::There(_) => panic!("there is no queue {name} yet"),
+        Created::Existing(_) => panic!("there is no queue {name} yet"),
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn a_queue_is_made_once(bed: Bed) {
     let queues = bed.open_queues().await;
     let first = made(&queues, "jobs", QueueOptions::default()).await;
     let again = queues.create("jobs", QueueOptions::default()).await.unwrap();
-    assert!(matches!(again, Created::There(queue) if queue.id == first.id));
+    assert!(matches!(again, Created::Existing(queue) if queue.id == first.id));
     let others = QueueOptions {
         visibility_seconds: 7,
         ..QueueOptions::default()

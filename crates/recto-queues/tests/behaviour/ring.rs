@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recto_protocol::queues::{BodyTable, Phase, QueueName, QueueOptions, StoreOptions};
-use recto_queues::{NewMessage, QueueErrorKind, Queues, RingView, Totals};
+use recto_queues::{NewMessage, QueueErrorKind, Queues, RotationStatus, Totals};
 
 use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
@@ -28,11 +28,11 @@ async fn with_slices(bed: &Bed) -> Queues {
     queues
 }
 
-fn count(ring: &RingView, is: impl Fn(Phase) -> bool) -> usize {
+fn count(ring: &RotationStatus, is: impl Fn(Phase) -> bool) -> usize {
     ring.tables.iter().filter(|table| is(table.phase)).count()
 }
 
-fn last(ring: &RingView) -> u32 {
+fn last(ring: &RotationStatus) -> u32 {
     ring.tables.iter().map(|table| table.number.0).max().unwrap()
 }
 
@@ -45,14 +45,14 @@ pub(crate) async fn tables_are_emptied_in_turn(bed: Bed) {
         let received = receive(&jobs, 10).await;
         assert_eq!(bodies(&received), [number.to_string()]);
         jobs.ack(&[received[0].receipt]).await.unwrap();
-        let ring = queues.ring().await.unwrap();
+        let ring = queues.rotation().await.unwrap();
         opened.extend(ring.tables.iter().filter_map(|table| match table.phase {
             Phase::Open { life, .. } => Some((table.number, life)),
             _ => None,
         }));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert!(opened.len() > 5, "{opened:?}");
     assert_eq!(
         (last(&ring), ring.obstacle),
@@ -76,7 +76,7 @@ pub(crate) async fn copies_delayed_messages_between_tables(bed: Bed) {
     };
     send(&jobs, later).await;
     tokio::time::sleep(Duration::from_secs(LONG.as_secs() - 1)).await;
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert!(count(&ring, |phase| phase == Phase::Free) >= 2, "{ring:?}");
     assert!(receive(&jobs, 1).await.is_empty());
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -88,10 +88,10 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Refused;
     tokio::time::sleep(2 * LONG).await;
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert_eq!(count(&ring, |phase| phase == Phase::Free), 0);
     // A process that has just opened the queues also reports why the rotation is blocked.
-    let seen = bed.open_queues().await.ring().await.unwrap().obstacle;
+    let seen = bed.open_queues().await.rotation().await.unwrap().obstacle;
     assert!(
         seen.as_deref()
             .is_some_and(|seen| seen.contains("the open table stays open")),
@@ -101,7 +101,7 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     assert_eq!(bodies(&receive(&jobs, 1).await), ["a"]);
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Done;
     tokio::time::sleep(LONG).await;
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert!(
         count(&ring, |phase| phase == Phase::Free) >= 1 && ring.obstacle.is_none(),
         "{ring:?}"
@@ -112,7 +112,7 @@ pub(crate) async fn reports_tables_that_cannot_be_emptied(bed: Bed) {
     let queues = with_slices(&bed).await;
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Refused;
     tokio::time::sleep(LONG).await;
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert!(ring.obstacle.is_some(), "{ring:?}");
     let is_closed = |phase| matches!(phase, Phase::Closed { .. });
     assert!(count(&ring, is_closed) > 0, "{ring:?}");
@@ -122,7 +122,7 @@ pub(crate) async fn a_table_of_which_nobody_knows_whether_it_is_empty_is_replace
     let queues = with_slices(&bed).await;
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Unknown;
     tokio::time::sleep(LONG).await;
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert!(
         last(&ring) > u32::from(StoreOptions::default().tables),
         "{ring:?}"
@@ -151,7 +151,7 @@ pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
 /// Returns the number of bodies in all tables.
 async fn count_bodies(bed: &Bed, queues: &Queues) -> usize {
     let mut bodies = 0;
-    for table in queues.ring().await.unwrap().tables {
+    for table in queues.rotation().await.unwrap().tables {
         bodies += bed.count_rows(&table.name).await;
     }
     bodies
@@ -238,7 +238,7 @@ pub(crate) async fn counts_a_dead_letter_in_one_process(bed: Bed) {
 
 /// Returns the table that has the bodies of the only live segment.
 async fn table_in_use(queues: &Queues) -> (BodyTable, String) {
-    let tables = queues.ring().await.unwrap().tables.into_iter();
+    let tables = queues.rotation().await.unwrap().tables.into_iter();
     let mut used = tables.filter(|table| table.segments > 0);
     used.next().map(|table| (table.number, table.name)).unwrap()
 }
@@ -294,7 +294,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     for body in ["a", "b", "c"] {
         send(&night.shards, NewMessage::new(body)).await;
     }
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     let is_units = |phase| matches!(phase, Phase::Unit { .. });
     let own = ring
         .tables
@@ -322,7 +322,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     jobs.shards.ack(&[received[0].receipt]).await.unwrap();
     tokio::time::sleep(LONG).await;
     assert_eq!(bed.count_rows(&own.name).await, 0);
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert_eq!(count(&ring, is_units), 0);
     // A work unit can begin again under the same name, without the earlier messages.
     let night = queues.begin_unit(jobs.id, "night").await.unwrap();
@@ -340,11 +340,11 @@ pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
     queues.delete(jobs.id).await.unwrap();
     let gone = queues.begin_unit(jobs.id, "two").await;
     assert_refused(gone, QueueErrorKind::NotFound, "deleted");
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     // Wait until the maintenance frees the table of the work unit that was deleted with its queue.
     tokio::time::sleep(LONG).await;
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 1);
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.rotation().await.unwrap();
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 0);
 }
 
@@ -435,7 +435,7 @@ pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
         .await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     let sizes = async || {
-        let ring = queues.ring().await.unwrap();
+        let ring = queues.rotation().await.unwrap();
         assert!(ring.tables.iter().all(|table| table.is_exact));
         let sizes = ring.tables.iter().map(|table| (table.messages, table.bytes));
         sizes.reduce(|(a, b), (c, d)| (a + c, b + d)).unwrap()
@@ -463,7 +463,7 @@ pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     assert_eq!(sizes().await, (2, 34 + 2));
     let read = bed.watch.reads.load(Ordering::Relaxed) - before;
     assert!(read <= 7, "{read} reads");
-    let glance = queues.ring_at_a_glance().await.unwrap();
+    let glance = queues.rotation_at_a_glance().await.unwrap();
     assert!(
         glance
             .tables

@@ -307,7 +307,7 @@ pub(crate) async fn how_many_shards_there_are_is_said(bed: Bed) {
     };
     let jobs = made(&queues, "jobs", eight.clone()).await;
     assert_eq!((jobs.options.shards, jobs.shards.count()), (holds, holds.into()));
-    let Created::There(again) = queues.create("jobs", eight.clone()).await.unwrap() else {
+    let Created::Existing(again) = queues.create("jobs", eight.clone()).await.unwrap() else {
         panic!("it is as was asked for")
     };
     assert_eq!(again.id, jobs.id);

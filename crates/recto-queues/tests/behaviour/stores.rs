@@ -102,12 +102,14 @@ impl Bed {
     /// Opens the queues without maintenance.
     pub(crate) async fn open_without_maintenance(&self) -> Queues {
         let (store, environment) = (Arc::clone(&self.store), self.environment.clone());
-        Queues::look(store, environment, REQUEST_TIMEOUT).await.unwrap()
+        Queues::open_read_only(store, environment, REQUEST_TIMEOUT)
+            .await
+            .unwrap()
     }
 
     /// Opens the queues with changed limits of the protocol.
     pub(crate) async fn open_queues_with(&self, limits: impl FnOnce(Protocol) -> Protocol) -> Queues {
-        Queues::over(self.open_store().await.with_limits(limits))
+        Queues::from_store(self.open_store().await.with_limits(limits))
             .await
             .unwrap()
     }

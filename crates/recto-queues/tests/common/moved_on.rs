@@ -2,17 +2,17 @@
 //! replaced.
 
 use recto_protocol::queues::{Life, Phase};
-use recto_queues::{RingView, TableView};
+use recto_queues::{RotationStatus, TableStatus};
 
 /// Returns whether each table of the earlier ring is free, in another lifetime, or dropped. Also checks that
 /// the ring has the configured number of tables.
-pub(crate) fn all_moved_on(before: &RingView, ring: &RingView) -> bool {
+pub(crate) fn all_moved_on(before: &RotationStatus, ring: &RotationStatus) -> bool {
     let usable = ring.tables.iter().filter(|table| table.phase != Phase::Retired);
-    let has_moved_on = |table: &TableView| has_moved_on(table, ring);
+    let has_moved_on = |table: &TableStatus| has_moved_on(table, ring);
     before.tables.iter().all(has_moved_on) && usable.count() == usize::from(ring.options.tables)
 }
 
-fn has_moved_on(before: &TableView, ring: &RingView) -> bool {
+fn has_moved_on(before: &TableStatus, ring: &RotationStatus) -> bool {
     let Some(now) = ring.tables.iter().find(|table| table.number == before.number) else {
         return true;
     };

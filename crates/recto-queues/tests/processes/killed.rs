@@ -38,7 +38,7 @@ async fn open(folder: &Path) -> Shards {
         .await
         .unwrap();
     match queues.create("jobs", QueueOptions::default()).await.unwrap() {
-        Created::New(queue) | Created::There(queue) => queue.shards,
+        Created::New(queue) | Created::Existing(queue) => queue.shards,
     }
 }
 

@@ -118,7 +118,7 @@ impl Queues {
     pub(crate) async fn open_there(shared: &Shared) -> Result<Option<Self>> {
         let timeout = shared.write_options().timeout;
         let (store, environment) = (shared.store.clone(), shared.environment.clone());
-        let engine = recto_queues::Queues::open_there(store, environment, timeout).await?;
+        let engine = recto_queues::Queues::open_existing(store, environment, timeout).await?;
         Ok(engine.map(|engine| Self { engine }))
     }
 
@@ -127,7 +127,8 @@ impl Queues {
     pub(crate) async fn look(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
-            recto_queues::Queues::look(shared.store.clone(), shared.environment.clone(), timeout).await?;
+            recto_queues::Queues::open_read_only(shared.store.clone(), shared.environment.clone(), timeout)
+                .await?;
         Ok(Self { engine })
     }
 
@@ -168,7 +169,7 @@ impl Queues {
     pub(crate) async fn create_telling(&self, name: &str, options: QueueOptions) -> Result<(Queue, bool)> {
         Ok(match self.engine.create(name, options).await? {
             Created::New(queue) => (self.handle(queue), true),
-            Created::There(queue) => (self.handle(queue), false),
+            Created::Existing(queue) => (self.handle(queue), false),
         })
     }
 
@@ -209,13 +210,13 @@ impl Queues {
     /// # Errors
     /// The store cannot be read.
     pub async fn tables(&self) -> Result<QueueTables> {
-        Ok(self.engine.ring().await?.into())
+        Ok(self.engine.rotation().await?.into())
     }
 
     /// Returns the state of the tables of message bodies, without numbers of segments and messages.
     /// This is cheap, because it reads no row of a queue.
     pub(crate) async fn tables_at_a_glance(&self) -> Result<QueueTables> {
-        Ok(self.engine.ring_at_a_glance().await?.into())
+        Ok(self.engine.rotation_at_a_glance().await?.into())
     }
 
     /// Returns the current options that all queues share, such as the rotation interval.

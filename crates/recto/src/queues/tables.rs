@@ -2,7 +2,7 @@
 //! in turn.
 
 use recto_protocol::queues::{Phase, StoreOptions};
-use recto_queues::{RingView, TableView};
+use recto_queues::{RotationStatus, TableStatus};
 
 /// State of the tables of message bodies at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +98,8 @@ impl TablePhase {
     }
 }
 
-impl From<RingView> for QueueTables {
-    fn from(view: RingView) -> Self {
+impl From<RotationStatus> for QueueTables {
+    fn from(view: RotationStatus) -> Self {
         Self {
             is_needed: view.is_needed,
             options: view.options,
@@ -109,8 +109,8 @@ impl From<RingView> for QueueTables {
     }
 }
 
-impl From<TableView> for QueueTable {
-    fn from(view: TableView) -> Self {
+impl From<TableStatus> for QueueTable {
+    fn from(view: TableStatus) -> Self {
         Self {
             number: view.number.0,
             phase: TablePhase::from(view.phase),

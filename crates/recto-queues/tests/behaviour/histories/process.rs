@@ -131,7 +131,7 @@ impl World {
             Kept::Cassandra(keyspace) => keyspace::store(keyspace, environment.clone()).await,
         };
         let queues = QueueStore::open(store, environment, REQUEST_TIMEOUT).await;
-        let queues = Queues::over(queues.unwrap().with_segments_of(SEGMENT_MESSAGES));
+        let queues = Queues::from_store(queues.unwrap().with_segments_of(SEGMENT_MESSAGES));
         let queues = queues.await.unwrap();
         queues.configure(SLICES).await.unwrap();
         let [main, dead] = &self.names;
@@ -158,7 +158,7 @@ impl World {
 /// exist.
 async fn shards(queues: &Queues, name: &str, options: QueueOptions) -> Shards {
     match queues.create(name, options).await.unwrap() {
-        Created::New(queue) | Created::There(queue) => queue.shards,
+        Created::New(queue) | Created::Existing(queue) => queue.shards,
     }
 }
 

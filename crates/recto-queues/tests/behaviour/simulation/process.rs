@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use recto_model::Environment;
 use recto_protocol::queues::{DeadLetters, Protocol, QueueName, QueueOptions, Seq, StoreOptions};
-use recto_queues::{Message, NewMessage, QueueErrorKind, QueueStore, Queues, RingView, Settled, Shards};
+use recto_queues::{
+    Message, NewMessage, QueueErrorKind, QueueStore, Queues, RotationStatus, Settled, Shards,
+};
 use recto_store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -113,9 +115,9 @@ impl Process {
     }
 
     /// Returns the state of the ring of body tables.
-    pub(crate) async fn ring(&self) -> Result<RingView, String> {
+    pub(crate) async fn ring(&self) -> Result<RotationStatus, String> {
         let queues = self.queues.as_ref().ok_or("it crashed")?;
-        queues.ring().await.map_err(|error| error.to_string())
+        queues.rotation().await.map_err(|error| error.to_string())
     }
 
     /// Starts the senders and receivers of the process, which run until the process ends.
@@ -152,7 +154,7 @@ impl Process {
         self.tasks.push(tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(random.below(MAX_UPKEEP_MILLIS))).await;
-                queues.keep_up_now().await;
+                queues.run_maintenance_now().await;
             }
         }));
     }
@@ -179,7 +181,7 @@ async fn open(store: Arc<dyn Store>, clocks: Clocks, moves_on: bool) -> Option<Q
             protocol.with_segments_of(SEGMENT_MESSAGES)
         }
     };
-    Queues::over(opened.with_limits(limits)).await.ok()
+    Queues::from_store(opened.with_limits(limits)).await.ok()
 }
 
 /// Sends three messages with deduplication ids, and repeats the call until all of them are confirmed.

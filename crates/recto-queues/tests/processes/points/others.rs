@@ -125,9 +125,9 @@ pub(crate) async fn come_to_rest(queues: &[Queue]) {
 /// Waits until each body table that is in use now was emptied or replaced.
 pub(crate) async fn ring_goes_on(queues: &Queues) {
     let begun = Instant::now();
-    let before = queues.ring().await.unwrap();
+    let before = queues.rotation().await.unwrap();
     loop {
-        let ring = queues.ring().await.unwrap();
+        let ring = queues.rotation().await.unwrap();
         if all_moved_on(&before, &ring) {
             return;
         }

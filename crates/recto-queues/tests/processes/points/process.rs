@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Opens the queues of a keyspace.
 pub(crate) async fn open(store: Arc<dyn Store>, environment: Environment) -> Queues {
     let store = QueueStore::open(store, environment, REQUEST_TIME).await.unwrap();
-    Queues::over(store.with_segments_of(SEGMENT_MESSAGES))
+    Queues::from_store(store.with_segments_of(SEGMENT_MESSAGES))
         .await
         .unwrap()
 }
@@ -63,7 +63,7 @@ pub(crate) async fn queues(queues: &Queues, name: &str, does: Does) -> Vec<Queue
 
 async fn create(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
     match queues.create(name, options).await.unwrap() {
-        Created::New(queue) | Created::There(queue) => queue,
+        Created::New(queue) | Created::Existing(queue) => queue,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use recto::queues::QueueOptions;
 use recto_protocol::queues::{BodyTable, Phase};
-use recto_queues::TableView;
+use recto_queues::TableStatus;
 use recto_testkit::rig::Cluster;
 
 use super::naive::{Naive, TABLE, rows};
@@ -90,7 +90,7 @@ async fn restored_bodies_are_nothing(
         bed.queues.find("jobs").await.unwrap().shards,
     );
     bed.queues.configure(slices_of(SHORT_SLICE)).await.unwrap();
-    let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;
+    let is_free = |table: &TableStatus| table.number == *number && table.phase == Phase::Free;
     bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_free))
         .await;
     // Set a long rotation interval, so that the table is not emptied while its files are restored.
@@ -110,7 +110,7 @@ async fn restored_bodies_are_nothing(
 /// Returns the number and the name of the table to which new message bodies are written. The number
 /// is the table's position among the rotating tables.
 async fn open_table(bed: &Bed) -> (BodyTable, String) {
-    let ring = bed.queues.ring().await.unwrap();
+    let ring = bed.queues.rotation().await.unwrap();
     let is_open = |phase| matches!(phase, Phase::Open { .. });
     let open = ring
         .tables

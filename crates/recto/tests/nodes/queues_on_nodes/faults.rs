@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use recto::StoreAddress;
 use recto_protocol::queues::Phase;
-use recto_queues::{RingView, TableView};
+use recto_queues::{RotationStatus, TableStatus};
 use recto_testkit::generate::Rng;
 
 use super::children::{Children, queues};
@@ -151,12 +151,12 @@ async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     let (mut opened, mut is_hindered, mut last) = (BTreeSet::new(), false, String::new());
     let begun = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let ring = bed.queues.ring().await;
+        let ring = bed.queues.rotation().await;
         if let Err(error) = &ring {
             println!("{:>5.1?} {error}", begun.elapsed());
         }
         if let Ok(ring) = ring {
-            let is_open = |table: &&TableView| matches!(table.phase, Phase::Open { .. });
+            let is_open = |table: &&TableStatus| matches!(table.phase, Phase::Open { .. });
             let open = ring.tables.iter().filter(is_open);
             opened.extend(open.map(|table| (table.number, life(table.phase))));
             let is_retired = ring.tables.iter().any(|table| table.phase == Phase::Retired);
@@ -181,8 +181,8 @@ async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
 
 /// Returns a description of the rotating tables, for example `1 Open 4, 2 Free 0; all is well`.
 /// Each table has its number, its phase and its number of segments.
-fn in_words(ring: &RingView) -> String {
-    let table = |table: &TableView| {
+fn in_words(ring: &RotationStatus) -> String {
+    let table = |table: &TableStatus| {
         let phase = format!("{:?}", table.phase);
         let name = phase.split(' ').next().unwrap_or_default();
         format!("{} {name} {}", table.number.0, table.segments)
@@ -198,15 +198,15 @@ fn in_words(ring: &RingView) -> String {
 /// Asserts that each table of message bodies in use becomes free, is opened again, or is replaced.
 /// Also asserts that free tables are empty.
 async fn recovers(bed: &Bed) {
-    let before = bed.queues.ring().await.unwrap();
+    let before = bed.queues.rotation().await.unwrap();
     println!("in the end: {}", in_words(&before));
-    let is_whole = |ring: &RingView| all_moved_on(&before, ring);
+    let is_whole = |ring: &RotationStatus| all_moved_on(&before, ring);
     let ring = bed.wait_for_ring(RECOVERED, is_whole).await;
     println!("recovered: {}", in_words(&ring));
     for table in ring.tables.iter().filter(|table| table.phase == Phase::Free) {
         let bodies = rows(&bed.address, &table.name).await;
-        let ring = bed.queues.ring().await.unwrap();
-        let is_free = |now: &TableView| now.number == table.number && now.phase == Phase::Free;
+        let ring = bed.queues.rotation().await.unwrap();
+        let is_free = |now: &TableStatus| now.number == table.number && now.phase == Phase::Free;
         assert!(
             bodies == 0 || !ring.tables.iter().any(is_free),
             "{bodies} bodies are in {table:?}"

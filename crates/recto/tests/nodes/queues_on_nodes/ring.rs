@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use recto::queues::QueueOptions;
 use recto::{CassandraAddress, Environment, Recto};
 use recto_protocol::queues::StoreOptions;
-use recto_queues::{Created, Message, NewMessage, Queue, Queues, RingView, Shards};
+use recto_queues::{Created, Message, NewMessage, Queue, Queues, RotationStatus, Shards};
 
 use super::naive::cql;
 use crate::nodes::open;
@@ -52,17 +52,21 @@ impl Bed {
 
     pub(crate) async fn create(&self, name: &str, options: QueueOptions) -> Queue {
         match self.queues.create(name, options).await.unwrap() {
-            Created::New(queue) | Created::There(queue) => queue,
+            Created::New(queue) | Created::Existing(queue) => queue,
         }
     }
 
     /// Waits until the state of the rotating tables meets the condition `is`, and returns this
     /// state. Panics after the time `limit`.
-    pub(crate) async fn wait_for_ring(&self, limit: Duration, is: impl Fn(&RingView) -> bool) -> RingView {
+    pub(crate) async fn wait_for_ring(
+        &self,
+        limit: Duration,
+        is: impl Fn(&RotationStatus) -> bool,
+    ) -> RotationStatus {
         let begun = Instant::now();
         loop {
             // A node may be restarting, so ignore errors until the time limit.
-            if let Ok(ring) = self.queues.ring().await {
+            if let Ok(ring) = self.queues.rotation().await {
                 if is(&ring) {
                     return ring;
                 }

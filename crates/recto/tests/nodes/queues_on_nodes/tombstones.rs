@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use recto::queues::{DeadLetters, QueueName, QueueOptions};
 use recto_protocol::queues::{BodyTable, Phase};
-use recto_queues::{NewMessage, Queue, TableView};
+use recto_queues::{NewMessage, Queue, TableStatus};
 
 use super::naive::{Naive, TABLE, cql};
 use super::ring::{Bed, receive, send, slices_of, work_until_empty};
@@ -47,7 +47,7 @@ fn writes_none_unlike_a_naive_queue() {
         do_everything(&bed, &jobs).await;
         // Wait until Recto has emptied the first table of message bodies, which must not leave
         // tombstones.
-        let is_emptied = |table: &TableView| table.number == FIRST && table.phase == Phase::Free;
+        let is_emptied = |table: &TableStatus| table.number == FIRST && table.phase == Phase::Free;
         bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_emptied))
             .await;
 

@@ -13,39 +13,39 @@ use crate::cas_loop::CasLoop;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::QueueStore;
 use crate::registry::RegistryBackend;
-use crate::ring::backend::RingBackend;
-use crate::ring::sizes::Sizes;
-use crate::ring::survey::Survey;
+use crate::table_recycling::backend::RingBackend;
+use crate::table_recycling::references::TableReferences;
+use crate::table_recycling::sizes::SegmentSizes;
 
 /// Number of maintenance runs of the ring in a rotation interval. `MIN_INTERVAL` and `MAX_INTERVAL`
 /// limit the time between two runs.
-const TURNS_OF_A_SLICE: u32 = 10;
+const RUNS_PER_ROTATION: u32 = 10;
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
 /// Time in microseconds after which the process that empties a table counts as gone. The outcome of the
 /// emptying is then unknown.
-const GIVEN_UP_MICROS: Micros = 300_000_000;
+const EMPTYING_TIMEOUT_MICROS: Micros = 300_000_000;
 /// Maximum number of segments of each closed table whose bodies one maintenance run copies to the open table.
 const MAX_REHOMED: usize = 16;
 /// Maximum number of attempts to create the first table of the ring of body tables.
-const MAX_BEGINNINGS: u32 = 4;
+const MAX_CREATION_ATTEMPTS: u32 = 4;
 
 /// Maintenance of the ring (body tables used in rotation) in this process.
-pub(crate) struct Keeper {
+pub(crate) struct TableRecycler {
     pub(crate) queues: QueueStore,
     ring: Arc<CasLoop<RingBackend>>,
     /// Cached sizes of sealed segments, for [views](crate::RingView) of the ring of body tables.
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: SegmentSizes,
     /// Error of a step that failed in the last run, if any.
     obstacle: Mutex<Option<QueueError>>,
 }
 
-impl Keeper {
+impl TableRecycler {
     pub(crate) fn new(queues: &QueueStore) -> Self {
         Self {
             queues: queues.clone(),
             ring: CasLoop::new(RingBackend::new(queues)),
-            sizes: Sizes::default(),
+            sizes: SegmentSizes::default(),
             obstacle: Mutex::default(),
         }
     }
@@ -57,7 +57,7 @@ impl Keeper {
     /// Makes sure that the ring of body tables has an open table, and that this process has read
     /// it.
     pub(crate) async fn begin(&self) -> Result<()> {
-        for _ in 0..MAX_BEGINNINGS {
+        for _ in 0..MAX_CREATION_ATTEMPTS {
             let ring = self.queues.read_ring().await?;
             if ring.open().is_some() {
                 return Ok(());
@@ -75,14 +75,14 @@ impl Keeper {
     }
 
     /// Records the error of a step of the maintenance, which is shown to users.
-    pub(crate) fn stands_still(&self, error: &QueueError) {
+    pub(crate) fn record_obstacle(&self, error: &QueueError) {
         let mut obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
         *obstacle = Some(error.clone());
     }
 
-    fn notes(&self, done: Result<()>) {
+    fn record_failure(&self, done: Result<()>) {
         if let Err(error) = done {
-            self.stands_still(&error);
+            self.record_obstacle(&error);
         }
     }
 
@@ -91,7 +91,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The ring of body tables or the registry cannot be read.
-    async fn turn(&self, registry: &CasLoop<RegistryBackend>) -> Result<StoreOptions> {
+    async fn run_once(&self, registry: &CasLoop<RegistryBackend>) -> Result<StoreOptions> {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ring = self.queues.read_ring().await?;
         // Read the registry after the ring: a queue that this registry does not list was created later, and
@@ -99,33 +99,33 @@ impl Keeper {
         let seen = registry.read().await?;
         let options = seen.options();
         self.ring.backend.set_options(&options);
-        self.retire(&ring).await;
-        self.notes(self.end_units(&ring, &seen).await);
+        self.retire_tables(&ring).await;
+        self.record_failure(self.end_units(&ring, &seen).await);
         // Add at most one table in each run, which is enough for the rotation. A new work unit adds
         // a table for itself.
-        self.notes(self.grow_to(&ring, size(&seen)).await.map(drop));
-        self.notes(self.roll(&ring, &options).await);
+        self.record_failure(self.grow_to(&ring, size(&seen)).await.map(drop));
+        self.record_failure(self.close_open_table(&ring, &options).await);
         for (table, phase) in ring.tables() {
             if let Phase::Closing { life, .. } = phase {
-                self.notes(self.fence(&ring, &seen, *table, *life).await);
+                self.record_failure(self.fence(&ring, &seen, *table, *life).await);
             }
         }
-        self.notes(self.leave(&ring, &seen, &options).await);
+        self.record_failure(self.empty_closed_tables(&ring, &seen, &options).await);
         Ok(options)
     }
 
     /// Retires tables whose emptying has an unknown outcome, and drops retired tables.
-    async fn retire(&self, ring: &Ring) {
+    async fn retire_tables(&self, ring: &Ring) {
         let now = self.queues.environment.now_micros();
         for (table, phase) in ring.tables() {
             let done = match phase {
-                Phase::Emptying { owner, since, .. } if now - since >= GIVEN_UP_MICROS => {
+                Phase::Emptying { owner, since, .. } if now - since >= EMPTYING_TIMEOUT_MICROS => {
                     self.call(RingWish::Retire(*table, *owner)).await.map(drop)
                 }
                 Phase::Retired => self.drop_retired(*table).await,
                 _ => Ok(()),
             };
-            self.notes(done);
+            self.record_failure(done);
         }
     }
 
@@ -141,7 +141,7 @@ impl Keeper {
 
     /// Closes the open body table if its rotation interval is over, so that a free table is opened.
     /// Fails if no table is free.
-    async fn roll(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
+    async fn close_open_table(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
         let Some((table, life)) = ended(ring, options, self.queues.environment.now_micros()) else {
             return Ok(());
         };
@@ -154,7 +154,12 @@ impl Keeper {
     /// Empties closed tables that no live segment refers to. Copies the bodies of other closed
     /// tables to the open table, if a table was closed for a rotation interval, or if no table is
     /// free.
-    async fn leave(&self, ring: &Ring, registry: &Registry, options: &StoreOptions) -> Result<()> {
+    async fn empty_closed_tables(
+        &self,
+        ring: &Ring,
+        registry: &Registry,
+        options: &StoreOptions,
+    ) -> Result<()> {
         let now = self.queues.environment.now_micros();
         let is_older =
             |since: Micros, seconds: u32| now.saturating_sub(since) >= Micros::from(seconds) * 1_000_000;
@@ -165,34 +170,34 @@ impl Keeper {
         if !due.any(|(_, since)| is_left(*since) || is_older(*since, options.grace_seconds)) {
             return Ok(());
         }
-        let survey = Survey::read(&self.queues, registry).await?;
+        let references = TableReferences::read(&self.queues, registry).await?;
         for (table, since) in closed {
-            let references = survey.references(table);
-            if references.is_empty() {
+            let segments = references.segments_in(table);
+            if segments.is_empty() {
                 if is_older(since, options.grace_seconds) {
-                    self.notes(self.empty(ring, &survey, table).await);
+                    self.record_failure(self.empty(ring, &references, table).await);
                 }
             } else if is_left(since) {
-                self.rehome_some(references).await;
+                self.rehome_some(segments).await;
             }
         }
         Ok(())
     }
 
-    /// Copies the bodies of a few segments of `references` to the open table. The segments are
+    /// Copies the bodies of a few segments of `segments` to the open table. The segments are
     /// chosen at random, so that several processes rarely copy the bodies of one segment, and
     /// failing segments do not block others.
-    async fn rehome_some(&self, references: &[(Address, Segment, Live)]) {
-        let sealed = references.iter().filter(|(.., live)| live.count.is_some());
+    async fn rehome_some(&self, segments: &[(Address, Segment, Live)]) {
+        let sealed = segments.iter().filter(|(.., live)| live.count.is_some());
         let sealed: Vec<_> = sealed.collect();
-        let start = self.queues.drawn_below(sealed.len());
+        let start = self.queues.random_below(sealed.len());
         for (address, segment, live) in sealed
             .iter()
             .cycle()
             .skip(start)
             .take(MAX_REHOMED.min(sealed.len()))
         {
-            self.notes(self.rehome(*address, *segment, *live).await);
+            self.record_failure(self.rehome(*address, *segment, *live).await);
         }
     }
 
@@ -240,9 +245,11 @@ fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
 
 /// Returns the open body table, with its lifetime, if its rotation interval is over.
 fn ended(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<(BodyTable, Life)> {
-    let slice = Micros::from(options.rotation_seconds) * 1_000_000;
+    let rotation_interval = Micros::from(options.rotation_seconds) * 1_000_000;
     ring.tables().iter().find_map(|(table, phase)| match phase {
-        Phase::Open { since, life } if now.saturating_sub(*since) >= slice => Some((*table, *life)),
+        Phase::Open { since, life } if now.saturating_sub(*since) >= rotation_interval => {
+            Some((*table, *life))
+        }
         _ => None,
     })
 }
@@ -269,7 +276,7 @@ fn short() -> QueueError {
 /// Starts the maintenance of the ring of body tables, which runs until the last handle of the
 /// queues is dropped. Another process continues work that is interrupted then.
 pub(crate) fn begin(
-    keeper: Arc<Keeper>,
+    recycler: Arc<TableRecycler>,
     registry: Arc<CasLoop<RegistryBackend>>,
     mut ended: watch::Receiver<()>,
 ) {
@@ -278,9 +285,9 @@ pub(crate) fn begin(
             let mut interval = MIN_INTERVAL;
             loop {
                 tokio::time::sleep(interval).await;
-                let turned = keeper.turn(&registry).await;
-                interval = turned.as_ref().map_or(MIN_INTERVAL, interval_of);
-                keeper.notes(turned.map(drop));
+                let run = recycler.run_once(&registry).await;
+                interval = run.as_ref().map_or(MIN_INTERVAL, interval_of);
+                recycler.record_failure(run.map(drop));
             }
         };
         tokio::select! {
@@ -292,6 +299,6 @@ pub(crate) fn begin(
 }
 
 fn interval_of(options: &StoreOptions) -> Duration {
-    let slice = Duration::from_secs(options.rotation_seconds.into());
-    (slice / TURNS_OF_A_SLICE).clamp(MIN_INTERVAL, MAX_INTERVAL)
+    let rotation_interval = Duration::from_secs(options.rotation_seconds.into());
+    (rotation_interval / RUNS_PER_ROTATION).clamp(MIN_INTERVAL, MAX_INTERVAL)
 }

@@ -6,8 +6,8 @@ use recto_protocol::queues::{
 };
 
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::queues::{Queue, Queues, unexpected};
-use crate::ring::keeper;
+use crate::queues::{Queue, Queues, rejection};
+use crate::table_recycling::recycler;
 
 /// Maximum number of attempts to get a table for a work unit (temporary queue). After each failed
 /// attempt, a table is added to the ring of body tables.
@@ -39,7 +39,7 @@ impl Queues {
                 return Err(QueueError::new(QueueErrorKind::Full, message)
                     .with_hint("end a work unit first, or raise the option `units` of the store"));
             }
-            other => return Err(unexpected(&other)),
+            other => return Err(rejection(&other)),
         };
         // If no table is free, the work unit stays in the registry, because another process may
         // have begun the same work unit, and found a table.
@@ -63,7 +63,7 @@ impl Queues {
     pub async fn units(&self, queue: QueueId) -> Result<Vec<Queue>> {
         let look = |registry: &Registry| {
             let units = registry.units().filter(|(.., unit)| unit.queue == queue);
-            let known = units.filter_map(|(place, row, unit)| self.known_unit(registry, place, row, unit));
+            let known = units.filter_map(|(place, row, unit)| self.unit_handle(registry, place, row, unit));
             known.collect()
         };
         let mut units: Vec<Queue> = self.with_registry(look).await?;
@@ -75,9 +75,9 @@ impl Queues {
     pub(crate) async fn list_with_units(&self) -> Result<Vec<Queue>> {
         let look = |registry: &Registry| {
             let queues = registry.queues();
-            let queues = queues.map(|(place, row, queue)| self.known_queue(registry, place, row, queue));
+            let queues = queues.map(|(place, row, queue)| self.queue_handle(registry, place, row, queue));
             let units = registry.units();
-            let units = units.filter_map(|(place, row, unit)| self.known_unit(registry, place, row, unit));
+            let units = units.filter_map(|(place, row, unit)| self.unit_handle(registry, place, row, unit));
             queues.chain(units).collect()
         };
         let mut all: Vec<Queue> = self.with_registry(look).await?;
@@ -88,12 +88,12 @@ impl Queues {
     async fn unit_of(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let found = self.with_registry(|registry| {
             let (place, row, unit) = registry.unit(queue, name)?;
-            self.known_unit(registry, place, row, unit)
+            self.unit_handle(registry, place, row, unit)
         });
         found.await?.ok_or_else(|| no_unit(name))
     }
 
-    pub(crate) fn known_unit(
+    pub(crate) fn unit_handle(
         &self,
         registry: &Registry,
         place: Place,
@@ -101,10 +101,10 @@ impl Queues {
         unit: &Unit,
     ) -> Option<Queue> {
         let (.., queue) = registry.queue(unit.queue)?;
-        let known = self.known(registry, place, row, queue);
+        let known = self.build_handle(registry, place, row, queue);
         // Ignore a failed `set`: the id is already set, to the same value.
         let _ = known.shards.queue().unit.set(unit.id);
-        self.keep(unit.id, &known.shards);
+        self.keep_handle(unit.id, &known.shards);
         Some(Queue {
             id: unit.id,
             unit: Some(unit.name.clone()),
@@ -115,16 +115,16 @@ impl Queues {
     /// Takes a table of the ring of body tables for a work unit (temporary queue). The work unit
     /// then uses the table alone.
     async fn take_table(&self, unit: QueueId) -> Result<()> {
-        let Some(keeper) = &self.0.keeper else {
+        let Some(recycler) = &self.0.recycler else {
             return Ok(());
         };
         for _ in 0..MAX_TABLE_REQUESTS {
-            if keeper.call(RingWish::Begin(unit)).await? == RingAnswer::Done {
+            if recycler.call(RingWish::Begin(unit)).await? == RingAnswer::Done {
                 return Ok(());
             }
-            let ring = keeper.queues.read_ring().await?;
-            let size = self.with_registry(keeper::size).await?;
-            if !keeper.grow_to(&ring, size).await? {
+            let ring = recycler.queues.read_ring().await?;
+            let size = self.with_registry(recycler::size).await?;
+            if !recycler.grow_to(&ring, size).await? {
                 break;
             }
         }

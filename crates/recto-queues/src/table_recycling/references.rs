@@ -13,7 +13,7 @@ pub(crate) const SHARDS_AT_ONCE: usize = 16;
 
 /// Live segments of all shards, by the body table that has their bodies.
 #[derive(Default)]
-pub(crate) struct Survey(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
+pub(crate) struct TableReferences(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
 
 /// Returns the addresses of all shards that ever existed, including shards of deleted queues.
 pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
@@ -22,7 +22,7 @@ pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
     shards.collect()
 }
 
-impl Survey {
+impl TableReferences {
     /// Reads the heads (shard manifests) of all shards, and collects their live segments. The
     /// caller must have read `registry` before.
     pub(crate) async fn read(queues: &QueueStore, registry: &Registry) -> Result<Self> {
@@ -53,7 +53,7 @@ impl Survey {
     }
 
     /// Returns the live segments whose bodies are in `table`.
-    pub(crate) fn references(&self, table: BodyTable) -> &[(Address, Segment, Live)] {
+    pub(crate) fn segments_in(&self, table: BodyTable) -> &[(Address, Segment, Live)] {
         self.0.get(&table).map_or(&[], Vec::as_slice)
     }
 }

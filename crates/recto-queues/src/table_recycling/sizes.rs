@@ -9,7 +9,7 @@ use recto_protocol::queues::{Address, Live, Segment, Seq, stored};
 use crate::error::Result;
 use crate::place::QueueStore;
 use crate::register_tables::read_header;
-use crate::ring::survey::SHARDS_AT_ONCE;
+use crate::table_recycling::references::SHARDS_AT_ONCE;
 use crate::tables::register_partition;
 
 /// Maximum number of logs that one view of the ring of body tables reads. Each table may read an
@@ -22,11 +22,11 @@ const MAX_REMEMBERED: usize = 16_384;
 /// Cached sizes of sealed segments. If a user views the ring of body tables every second, each
 /// sealed segment is nevertheless read only once.
 #[derive(Default)]
-pub(crate) struct Sizes(Mutex<BTreeMap<(Address, Segment), (Seq, u64)>>);
+pub(crate) struct SegmentSizes(Mutex<BTreeMap<(Address, Segment), (Seq, u64)>>);
 
 /// Number of messages in a body table, and their total size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Size {
+pub(crate) struct TableSize {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     /// True if all logs were read. Otherwise, the numbers are lower bounds.
@@ -38,14 +38,14 @@ pub(crate) fn share(tables: usize) -> usize {
     MAX_SIZED / tables.max(1)
 }
 
-impl Size {
+impl TableSize {
     fn add(&mut self, (messages, bytes): (Seq, u64)) {
         self.messages += u64::from(messages);
         self.bytes += bytes;
     }
 }
 
-impl Sizes {
+impl SegmentSizes {
     fn known(&self) -> MutexGuard<'_, BTreeMap<(Address, Segment), (Seq, u64)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,8 +61,8 @@ impl Sizes {
         queues: &QueueStore,
         segments: &[(Address, Segment, Live)],
         most: usize,
-    ) -> Result<Size> {
-        let (mut size, mut asked) = (Size::default(), Vec::new());
+    ) -> Result<TableSize> {
+        let (mut size, mut asked) = (TableSize::default(), Vec::new());
         for (address, segment, live) in segments {
             match self.known().get(&(*address, *segment)) {
                 Some(known) => size.add(*known),

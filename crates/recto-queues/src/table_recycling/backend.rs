@@ -55,7 +55,7 @@ impl RegisterBackend for RingBackend {
         };
         let actions = round.step(event, &context);
         if let Some(ring) = round.copy() {
-            self.queues.ring.learn(ring);
+            self.queues.ring.update(ring);
         }
         actions
     }
@@ -88,7 +88,7 @@ impl QueueStore {
             Some((version, content)) => stored::decode_ring(version, &content)?,
             None => Ring::absent(),
         };
-        self.ring.learn(&ring);
+        self.ring.update(&ring);
         Ok(ring)
     }
 }

@@ -12,14 +12,14 @@ use crate::segment_merging;
 
 /// Interval of the periodic maintenance of queues. An expired message may stay this much longer. So
 /// may a message whose last attempt has ended.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Handle that keeps the periodic maintenance running. Dropping the handle ends the maintenance.
-pub(crate) struct Upkeep {
+pub(crate) struct MaintenanceHandle {
     _open: watch::Sender<()>,
 }
 
-impl Upkeep {
+impl MaintenanceHandle {
     /// Returns the handle, and a receiver that is notified when the handle is dropped.
     pub(crate) fn new() -> (Self, watch::Receiver<()>) {
         let (open, ended) = watch::channel(());
@@ -33,19 +33,19 @@ pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
     let queues: Weak<Inner> = Arc::downgrade(queues);
     let mut dead_lettering = DeadLetteringProgress::default();
     tokio::spawn(async move {
-        while tokio::time::timeout(UPKEEP_INTERVAL, ended.changed())
+        while tokio::time::timeout(MAINTENANCE_INTERVAL, ended.changed())
             .await
             .is_err()
         {
             let Some(queues) = queues.upgrade() else { return };
-            Queues(queues).keep_up(&mut dead_lettering).await;
+            Queues(queues).run_maintenance(&mut dead_lettering).await;
         }
     });
 }
 
 impl Queues {
     /// Runs the maintenance of all queues once. A later run retries work that fails.
-    async fn keep_up(&self, dead_lettering: &mut DeadLetteringProgress) {
+    async fn run_maintenance(&self, dead_lettering: &mut DeadLetteringProgress) {
         let _ = self.clear_deleted().await;
         let Ok(all) = self.list_with_units().await else {
             return;
@@ -63,7 +63,7 @@ impl Queues {
 
     /// Runs the periodic maintenance once, immediately, for tests.
     #[cfg(feature = "testing")]
-    pub async fn keep_up_now(&self) {
-        self.keep_up(&mut DeadLetteringProgress::default()).await;
+    pub async fn run_maintenance_now(&self) {
+        self.run_maintenance(&mut DeadLetteringProgress::default()).await;
     }
 }

@@ -4,18 +4,18 @@ use recto_protocol::queues::{BodyTable, Micros, Phase, QueueId, Registry, StoreO
 
 use crate::error::Result;
 use crate::queues::Queues;
-use crate::ring::survey::Survey;
-use crate::ring::{keeper, sizes};
+use crate::table_recycling::references::TableReferences;
+use crate::table_recycling::{recycler, sizes};
 
 /// State of a store's ring: the tables of message bodies, which are used in rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RingView {
+pub struct RotationStatus {
     /// True if the store keeps bodies in a ring of tables. Otherwise bodies are deleted with their segments.
     pub is_needed: bool,
     /// Options that all queues of the store share, such as the rotation interval.
     pub options: StoreOptions,
     /// Tables of the ring, sorted by id. Empty if the store needs no ring.
-    pub tables: Vec<TableView>,
+    pub tables: Vec<TableStatus>,
     /// Reason why the rotation is blocked. The maintenance of this process reported it, or the ring shows it.
     pub obstacle: Option<String>,
 }
@@ -23,7 +23,7 @@ pub struct RingView {
 /// One of the tables that store the bodies of messages. The tables form a ring: they take new
 /// messages in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableView {
+pub struct TableStatus {
     /// Id of the table, from which its name is made. No other table ever gets the id.
     pub number: BodyTable,
     /// Name of the table in the store.
@@ -47,7 +47,7 @@ pub struct TableView {
     pub is_exact: bool,
 }
 
-impl TableView {
+impl TableStatus {
     /// Returns the time at which the current phase of the table began, by the clock of the process that began
     /// it.
     pub fn since(&self) -> Option<Micros> {
@@ -68,8 +68,8 @@ impl Queues {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn ring(&self) -> Result<RingView> {
-        self.ring_with(true).await
+    pub async fn rotation(&self) -> Result<RotationStatus> {
+        self.rotation_with(true).await
     }
 
     /// Returns the state of the body tables without numbers of segments, messages and bytes, which
@@ -77,54 +77,54 @@ impl Queues {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn ring_at_a_glance(&self) -> Result<RingView> {
-        self.ring_with(false).await
+    pub async fn rotation_at_a_glance(&self) -> Result<RotationStatus> {
+        self.rotation_with(false).await
     }
 
-    async fn ring_with(&self, is_surveyed: bool) -> Result<RingView> {
-        let Some(keeper) = &self.0.keeper else {
-            return Ok(RingView {
+    async fn rotation_with(&self, is_counted: bool) -> Result<RotationStatus> {
+        let Some(recycler) = &self.0.recycler else {
+            return Ok(RotationStatus {
                 is_needed: self.0.queues.has_ring(),
                 options: self.options().await?,
                 tables: Vec::new(),
                 obstacle: None,
             });
         };
-        let ring = keeper.queues.read_ring().await?;
+        let ring = recycler.queues.read_ring().await?;
         let registry = self.0.registry.read().await?;
-        let survey = if is_surveyed {
-            Survey::read(&keeper.queues, &registry).await?
+        let references = if is_counted {
+            TableReferences::read(&recycler.queues, &registry).await?
         } else {
-            Survey::default()
+            TableReferences::default()
         };
-        if is_surveyed {
-            keeper.sizes.keep(&survey.all());
+        if is_counted {
+            recycler.sizes.keep(&references.all());
         }
         let mut tables = Vec::new();
         for (number, phase) in ring.tables() {
-            let references = survey.references(*number);
-            let share = sizes::share(survey.tables());
-            let size = keeper.sizes.of(&keeper.queues, references, share).await?;
-            tables.push(TableView {
+            let segments = references.segments_in(*number);
+            let share = sizes::share(references.tables());
+            let size = recycler.sizes.of(&recycler.queues, segments, share).await?;
+            tables.push(TableStatus {
                 number: *number,
-                name: keeper.queues.tables.bodies(*number).name().to_owned(),
+                name: recycler.queues.tables.bodies(*number).name().to_owned(),
                 phase: *phase,
                 unit: match phase {
                     Phase::Unit { unit, .. } => unit_name(&registry, *unit),
                     _ => None,
                 },
-                segments: references.len(),
+                segments: segments.len(),
                 messages: size.messages,
                 bytes: size.bytes,
-                is_exact: is_surveyed && size.is_exact,
+                is_exact: is_counted && size.is_exact,
             });
         }
         let options = registry.options();
-        let now = keeper.queues.environment.now_micros();
-        let obstacle = keeper
+        let now = recycler.queues.environment.now_micros();
+        let obstacle = recycler
             .obstacle()
-            .or_else(|| keeper::shortage(&ring, &options, now));
-        Ok(RingView {
+            .or_else(|| recycler::shortage(&ring, &options, now));
+        Ok(RotationStatus {
             is_needed: true,
             options,
             tables,

@@ -10,9 +10,9 @@ use recto_protocol::queues::{
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::Written;
-use crate::ring::Keeper;
-use crate::ring::fencing::{call_manifest, damaged};
 use crate::shard::Shard;
+use crate::table_recycling::TableRecycler;
+use crate::table_recycling::fencing::{call_manifest, damaged};
 use crate::tables::body_partition;
 
 /// Maximum number of messages whose bodies are copied in one step.
@@ -20,7 +20,7 @@ const COPIED_AT_ONCE: usize = 256;
 /// Maximum number of bytes that are copied in one step, unless a single message has more.
 const COPIED_BYTES: u64 = 4 << 20;
 
-impl Keeper {
+impl TableRecycler {
     /// Copies the remaining bodies of a segment to the open table, or releases the segment if all its messages are
     /// resolved.
     pub(crate) async fn rehome(&self, address: Address, number: Segment, live: Live) -> Result<()> {

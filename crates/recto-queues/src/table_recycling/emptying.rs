@@ -7,24 +7,31 @@ use recto_protocol::queues::{
 use recto_store::TableOutcome;
 
 use crate::error::Result;
-use crate::ring::Keeper;
-use crate::ring::survey::Survey;
+use crate::table_recycling::TableRecycler;
+use crate::table_recycling::references::TableReferences;
 
 /// Maximum number of attempts to record the outcome of emptying in the ring of body tables.
-const MAX_TELLINGS: u32 = 5;
+const MAX_RECORD_ATTEMPTS: u32 = 5;
 
-impl Keeper {
-    /// Empties a body table if no live segment refers to it. The caller must have read `survey` after `ring`.
-    pub(crate) async fn empty(&self, ring: &Ring, survey: &Survey, table: BodyTable) -> Result<()> {
+impl TableRecycler {
+    /// Empties a body table if no live segment refers to it. The caller must have read `references` after `ring`.
+    pub(crate) async fn empty(
+        &self,
+        ring: &Ring,
+        references: &TableReferences,
+        table: BodyTable,
+    ) -> Result<()> {
         let owner = Owner(self.queues.random());
         let mut emptying = Emptying::new(table, owner, self.queues.protocol);
         let mut event = KeepEvent::Begin;
         loop {
             event = match emptying.step(event) {
                 KeepAction::ReadRing => KeepEvent::Ring(ring.clone()),
-                KeepAction::CountReferences(table) => KeepEvent::References(survey.references(table).len()),
+                KeepAction::CountReferences(table) => {
+                    KeepEvent::References(references.segments_in(table).len())
+                }
                 KeepAction::Ring(command) => KeepEvent::RingAnswer(self.call_until_known(command).await?),
-                KeepAction::Empty(table) => KeepEvent::Emptied(self.send(table).await),
+                KeepAction::Empty(table) => KeepEvent::Emptied(self.empty_table(table).await),
                 _ => return Ok(()),
             };
         }
@@ -36,20 +43,22 @@ impl Keeper {
         let mut asked = 1;
         loop {
             match self.call(command).await {
-                Err(_) if asked < MAX_TELLINGS && matches!(command, RingWish::Emptied(..)) => asked += 1,
+                Err(_) if asked < MAX_RECORD_ATTEMPTS && matches!(command, RingWish::Emptied(..)) => {
+                    asked += 1
+                }
                 response => return response,
             }
         }
     }
 
     /// Sends the request to empty the table. The request is sent once and never repeated.
-    async fn send(&self, table: BodyTable) -> Emptied {
+    async fn empty_table(&self, table: BodyTable) -> Emptied {
         let table = self.queues.tables.bodies(table);
         match self.queues.store.empty_table(&table).await {
             Ok(TableOutcome::Done) => Emptied::Done,
             Ok(TableOutcome::Unknown(_)) => Emptied::Unknown,
             Err(error) => {
-                self.stands_still(&error.into());
+                self.record_obstacle(&error.into());
                 Emptied::NotDone
             }
         }
@@ -69,7 +78,9 @@ impl Keeper {
         let Some(next) = ring.next() else {
             return Ok(RingAnswer::Full);
         };
-        self.queues.make(&self.queues.tables.bodies(next)).await?;
+        self.queues
+            .create_body_table(&self.queues.tables.bodies(next))
+            .await?;
         self.call(RingWish::Add(next)).await
     }
 }

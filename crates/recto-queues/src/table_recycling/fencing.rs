@@ -11,11 +11,11 @@ use recto_protocol::queues::{
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::place::QueueStore;
-use crate::ring::Keeper;
-use crate::ring::survey::{SHARDS_AT_ONCE, shards};
 use crate::shard::Shard;
+use crate::table_recycling::TableRecycler;
+use crate::table_recycling::references::{SHARDS_AT_ONCE, shards};
 
-impl Keeper {
+impl TableRecycler {
     /// Records in every head (shard manifest) that the table is closing. The caller must have read
     /// `registry` after `ring`.
     pub(crate) async fn fence(

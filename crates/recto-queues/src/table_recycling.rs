@@ -8,23 +8,23 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `known` | ring as this process knows it, for opening segments |
+//! | `ring_cache` | ring as this process knows it, for opening segments |
 //! | `backend` | storage of the ring in its table |
-//! | `keeper` | steps of the maintenance, and their times |
-//! | `survey` | references to the tables |
+//! | `recycler` | steps of the maintenance, and their times |
+//! | `references` | references to the tables |
 //! | `fencing`, `rehoming`, `emptying` | closing a table, copying bodies from it, and emptying it |
 //! | `sizes` | number of messages and bytes in a table |
-//! | [`view`] | state of the ring, for users |
+//! | [`status`] | state of the ring, for users |
 
 mod backend;
 mod emptying;
 mod fencing;
-pub(crate) mod keeper;
-mod known;
+pub(crate) mod recycler;
+mod references;
 mod rehoming;
+mod ring_cache;
 mod sizes;
-mod survey;
-pub mod view;
+pub mod status;
 
-pub(crate) use keeper::Keeper;
-pub(crate) use known::KnownRing;
+pub(crate) use recycler::TableRecycler;
+pub(crate) use ring_cache::RingCache;
