@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_protocol::queues::{
-    Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent,
+    BodyTable, Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent,
 };
 
 use crate::body_format::Body;
+use crate::body_tables::Written;
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::place::Written;
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
@@ -22,6 +22,24 @@ pub(crate) struct ChunkBodies {
 }
 
 impl Shard {
+    /// Returns the body table that the work unit (temporary queue) of this shard uses alone.
+    /// Returns `None` if the shard belongs to a queue, or if the store has no ring of body tables.
+    pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
+        let Some(unit) = self.queue.unit.get().filter(|_| self.context.has_ring()) else {
+            return Ok(None);
+        };
+        if let Some(table) = self.context.ring.unit_table(*unit) {
+            return Ok(Some(table));
+        }
+        self.context.read_ring().await?;
+        let table = self.context.ring.unit_table(*unit);
+        table.map(Some).ok_or_else(|| {
+            let message = "the work unit has no table of message bodies: it has ended, or its begin was \
+                           interrupted";
+            QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin the work unit again")
+        })
+    }
+
     /// Executes one action of the protocol within a time limit, and returns its result as the next event.
     ///
     /// # Errors
@@ -46,7 +64,7 @@ impl Shard {
                     .ok_or_else(QueueError::ended)
             }
             ShardAction::ReadRing => {
-                let ring = self.queues.read_ring().await.map_err(as_not_appended)?;
+                let ring = self.context.read_ring().await.map_err(as_not_appended)?;
                 Ok(ShardEvent::Ring(ring.version()))
             }
             ShardAction::Find(segment) => {
@@ -91,14 +109,14 @@ impl Shard {
         load: &ChunkBodies,
         time: Duration,
     ) -> Result<Written> {
-        if !self.queues.has_ring() {
+        if !self.context.has_ring() {
             return Ok(Written::Done);
         }
         let indexed = (0..).zip(load.bodies.iter().map(Body::as_bytes));
         let partition = body_partition(self.address, segment);
-        let tables = &self.queues.tables;
+        let tables = &self.context.tables;
         let write = tables.put_bodies(live.table, partition, chunk, indexed);
-        let written = tokio::time::timeout(time, self.queues.write(vec![write])).await;
+        let written = tokio::time::timeout(time, self.context.write_bodies(vec![write])).await;
         written.unwrap_or_else(|_| Err(not_in_time()))
     }
 
@@ -115,7 +133,7 @@ impl Shard {
         let segment = self.segment(segment, live);
         let log = &segment.log;
         if let LogWish::Append { chunk, .. } = &command
-            && !self.queues.has_ring()
+            && !self.context.has_ring()
         {
             let mut bodies = log.backend.bodies.lock().unwrap_or_else(PoisonError::into_inner);
             bodies.retain(|_, waiting| waiting.iter().any(|bodies| bodies.strong_count() > 0));

@@ -7,9 +7,9 @@ use recto_protocol::queues::{BodyTable, Chunk, Entry, Live, Segment};
 use recto_store::PointRead;
 
 use crate::body_format::{Content, UnreadableBody};
+use crate::context::{body_options, is_unknown_table};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::place::{body_options, is_unknown_table};
-use crate::segment::LiveSegment;
+use crate::segment::{LiveSegment, UnresolvedMessage};
 use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
 
@@ -33,6 +33,19 @@ impl Shard {
         Ok(())
     }
 
+    /// Reads the log and the state of a segment, and returns its messages that are not resolved
+    /// yet.
+    pub(crate) async fn unresolved(
+        &self,
+        number: Segment,
+        live: Live,
+    ) -> Result<(Arc<LiveSegment>, Vec<UnresolvedMessage>)> {
+        let segment = self.segment(number, live);
+        self.load(&segment).await?;
+        let unresolved = segment.unresolved().unwrap_or_default();
+        Ok((segment, unresolved))
+    }
+
     /// Reads the contents of messages of a segment, in the order of `messages`. Each content has its own
     /// result.
     ///
@@ -52,7 +65,7 @@ impl Shard {
         loop {
             let is_missing = |index: &usize| matches!(contents[*index], Err(UnreadableBody::Missing));
             let missing: Vec<_> = (0..contents.len()).filter(is_missing).collect();
-            if missing.is_empty() || !self.queues.has_ring() {
+            if missing.is_empty() || !self.context.has_ring() {
                 return Ok(contents);
             }
             // The bodies may have been moved after the head was read, even away and back again. A move away
@@ -100,17 +113,17 @@ impl Shard {
         segment: Segment,
         messages: &[(Chunk, Entry)],
     ) -> Result<Option<Vec<Option<Vec<u8>>>>> {
-        let table = self.queues.tables.bodies(table);
+        let table = self.context.tables.bodies(table);
         let read = |(chunk, entry): &(Chunk, Entry)| PointRead {
             table: Arc::clone(&table),
             partition: body_partition(self.address, segment),
             clustering: body_clustering(*chunk, entry.index),
         };
         let reads: Vec<_> = messages.iter().map(read).collect();
-        let snapshot = self.queues.store.snapshot()?;
+        let snapshot = self.context.store.snapshot()?;
         let found = match snapshot.get_many(&reads, &body_options()).await {
-            Err(error) if is_unknown_table(&error) && self.queues.has_ring() => {
-                if self.queues.is_dropped(table.name()).await? {
+            Err(error) if is_unknown_table(&error) && self.context.has_ring() => {
+                if self.context.is_dropped(table.name()).await? {
                     return Ok(None);
                 }
                 return Err(unknown_table(&table).with_source(error));

@@ -13,8 +13,8 @@ use recto_store::{Cas, CasOutcome, PartitionWrite, StoreError, StoreErrorKind, T
 use tokio::sync::oneshot;
 
 use crate::body_format::Body;
+use crate::context::{QueueContext, is_temporary, write_options};
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::place::{QueueStore, is_temporary, write_options};
 
 /// Maximum number of commands that may wait for one versioned cell (row changed by
 /// compare-and-set). Further commands are rejected.
@@ -35,7 +35,7 @@ pub(crate) trait RegisterBackend: Send + Sync + 'static {
     type Register: Register;
 
     /// Returns the store of queues, which has the versioned cell.
-    fn queue_store(&self) -> &QueueStore;
+    fn context(&self) -> &QueueContext;
 
     /// Executes one step of the protocol's loop, with the data that this process has now for the evaluation
     /// of commands.
@@ -115,7 +115,7 @@ type Responses<R> = Vec<<R as Register>::Answer>;
 
 impl<G: RegisterBackend> CasLoop<G> {
     pub(crate) fn new(backend: G) -> Arc<Self> {
-        let protocol = backend.queue_store().protocol;
+        let protocol = backend.context().protocol;
         Arc::new(Self {
             backend,
             inner: Mutex::new(LoopState::new(protocol)),
@@ -304,9 +304,9 @@ impl<G: RegisterBackend> CasLoop<G> {
     /// Waits until callers that are about to send commands have sent them, so that one conditional write
     /// executes all of them. Returns the commands, or `None` if no command waits.
     async fn collect_commands(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
-        let queues = self.backend.queue_store();
-        if !queues.store.limits().remote {
-            queues.commits.wait_until_idle().await;
+        let context = self.backend.context();
+        if !context.store.limits().remote {
+            context.commits.wait_until_idle().await;
         }
         let (mut quiet_turns, mut count) = (0, self.lock().queued.len());
         for _ in 0..MAX_TURNS {
@@ -340,7 +340,7 @@ impl<G: RegisterBackend> CasLoop<G> {
                 NextStep::Retry(next) => {
                     request = next.unwrap_or(request);
                     failures += 1;
-                    self.backend.queue_store().pause(failures).await;
+                    self.backend.context().pause(failures).await;
                 }
                 NextStep::Done => return,
             }
@@ -349,7 +349,7 @@ impl<G: RegisterBackend> CasLoop<G> {
 
     /// Evaluates the result of a request to the store. `Ok(None)` means that the request was not sent.
     fn evaluate(&self, outcome: Result<Option<Event<G::Register>>>) -> NextStep {
-        let protocol = self.backend.queue_store().protocol;
+        let protocol = self.backend.context().protocol;
         let mut inner = self.lock();
         let next = match outcome {
             Ok(Some(event)) => {
@@ -398,11 +398,11 @@ impl<G: RegisterBackend> CasLoop<G> {
         write: &RegisterWrite,
         version: Version,
     ) -> Result<Option<Event<G::Register>>> {
-        let queues = self.backend.queue_store();
-        let (store, options) = (&queues.store, write_options());
+        let context = self.backend.context();
+        let (store, options) = (&context.store, write_options());
         let cas = write.cas.clone();
         let decided = |decision| Ok(Some(Event::Decided(version, decision)));
-        let _in_flight = queues.commits.begin();
+        let _in_flight = context.commits.begin();
         let outcome = if write.plain.is_empty() {
             store.cas(cas, options).await
         } else {
@@ -435,7 +435,7 @@ struct DriverGuard<G: RegisterBackend>(Option<Arc<CasLoop<G>>>);
 impl<G: RegisterBackend> Drop for DriverGuard<G> {
     fn drop(&mut self) {
         if let Some(rounds) = self.0.take() {
-            let protocol = rounds.backend.queue_store().protocol;
+            let protocol = rounds.backend.context().protocol;
             let mut inner = rounds.lock();
             inner.is_running = false;
             inner.fail(&QueueError::ended(), protocol);

@@ -8,16 +8,11 @@ use std::sync::atomic::Ordering;
 use recto_protocol::queues::{Live, QueueName, Segment, Seq, Shard as ShardNumber};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::queues::Queue;
+use crate::queue::Queue;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::transfer::RunLimits;
 
-/// Maximum number of segments, of all queues together, that one maintenance run inspects for dead letters.
-/// The next run continues after them.
-const MAX_INSPECTED_SEGMENTS: usize = 512;
-/// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
-/// because the messages of a segment are moved together.
-const MAX_DEAD_LETTERED: usize = 1_024;
 /// Error text of a dead letter whose last receiver let its visibility timeout end.
 pub(crate) const NOT_ACKNOWLEDGED: &str =
     "it was received as often as it may be, and not acknowledged in time";
@@ -41,12 +36,6 @@ struct ResumePoint {
 /// unit (temporary queue), and number of the shard.
 type ShardKey<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
-/// Remaining limits of one maintenance run: segments to inspect (`segments`) and messages to move (`messages`).
-struct RunLimits {
-    segments: usize,
-    messages: usize,
-}
-
 /// Messages that one task moves out of a segment: the index and the number of attempts of each.
 /// While this value exists, no other task of this process moves messages out of the segment.
 struct SegmentTransfers {
@@ -58,10 +47,7 @@ impl DeadLetteringProgress {
     /// Moves dead letters once in `queues`, which are sorted by name. Moves that fail are tried
     /// again by the next run.
     pub(crate) async fn run(&mut self, queues: &[Queue]) {
-        let mut limits = RunLimits {
-            segments: MAX_INSPECTED_SEGMENTS,
-            messages: MAX_DEAD_LETTERED,
-        };
+        let mut limits = RunLimits::default();
         let next = self.next.take();
         let all: Vec<_> = queues.iter().flat_map(shards).collect();
         let first = next
@@ -137,7 +123,7 @@ impl Shard {
             if self.idle_segments.is_without_moves(*number, attempts) {
                 continue;
             }
-            if limits.segments == 0 || limits.messages == 0 {
+            if limits.is_reached() {
                 return Ok(Some(*number));
             }
             match self.dead_letter_in(*number, *live, attempts, limits).await {

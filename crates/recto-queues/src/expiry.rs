@@ -1,7 +1,6 @@
 //! Retention: resolves messages that are older than the retention of their queue, so that no
 //! receiver gets them.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use recto_protocol::queues::{
@@ -10,11 +9,7 @@ use recto_protocol::queues::{
 
 use crate::error::{QueueErrorKind, Result};
 use crate::segment::LiveSegment;
-use crate::shard::Shard;
-
-/// For each segment, the due time of its oldest unresolved message, as the last check of the
-/// segment found it. The retention of a message counts from its due time.
-pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
+use crate::shard::{FirstDue, Shard};
 
 impl Shard {
     /// Resolves the messages of the shard that exceed the retention of the queue. Messages that a receiver
@@ -48,7 +43,7 @@ impl Shard {
     /// Compares the local clock with the store's clocks if the queue has a retention.
     async fn compare_clocks(&self) {
         if self.queue.options.get().retention_seconds.is_some() {
-            self.queues.compare_clocks().await;
+            self.context.compare_clocks().await;
         }
     }
 
@@ -56,10 +51,10 @@ impl Shard {
     /// `None`: the queue has no retention, or the local clock is not trusted.
     fn expired_by(&self) -> Option<Micros> {
         let retention = self.queue.options.get().retention_seconds?;
-        if !self.queues.may_expire(retention) {
+        if !self.context.may_expire(retention) {
             return None;
         }
-        Some(expired_by(retention, self.queues.environment.now_micros()))
+        Some(expired_by(retention, self.context.environment.now_micros()))
     }
 
     /// Resolves the expired messages of a segment during a poll. Polls do this because single
@@ -84,7 +79,7 @@ impl Shard {
     }
 
     async fn expire_all(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, by: Micros) -> Result<()> {
-        let (number, time) = (segment.number, self.queues.request_timeout);
+        let (number, time) = (segment.number, self.context.request_timeout);
         let may_go = segment.with_log(|log| is_expired(log, number, by));
         if live.count.is_none() && may_go == Some(true) {
             self.seal(segment).await?;
@@ -105,7 +100,7 @@ impl Shard {
     /// Seals the segment and records the seal in the head (manifest of the shard), so that further
     /// messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
-        let time = self.queues.request_timeout;
+        let time = self.context.request_timeout;
         if let LogAnswer::Sealed(count) = segment.log.call(LogWish::Seal, time).await? {
             let segment = segment.number;
             self.head.call(HeadWish::Sealed { segment, count }, time).await?;

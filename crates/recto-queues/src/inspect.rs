@@ -3,19 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use recto_protocol::queues::limits::MAX_CLAIMED_BYTES;
 use recto_protocol::queues::{
-    Chunk, Entry, Head, Live, MessageId, Micros, Pending, Segment, Seq, Shard as ShardNumber, Standing,
-    StateAnswer, StateWish,
+    Head, Live, MessageId, Micros, Segment, Seq, Shard as ShardNumber, Standing, StateAnswer, StateWish,
 };
 
 use crate::body_format::{Content, UnreadableBody};
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::MAX_BATCH;
-use crate::segment::LiveSegment;
+use crate::segment::UnresolvedMessage;
 use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::totals::Totals;
@@ -103,14 +101,6 @@ pub struct Position {
     pub seq: Seq,
 }
 
-/// Message that is not resolved yet, as the cached log and state of its segment describe it.
-pub(crate) struct UnresolvedMessage {
-    pub(crate) seq: Seq,
-    chunk: Chunk,
-    pub(crate) entry: Entry,
-    pub(crate) pending: Option<Pending>,
-}
-
 /// Returns the live segments of all shards: the first segment of each shard, then the second of each, and so on.
 fn interleaved<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<ShardSegment<'s>> {
     let mut segments: Vec<_> = heads
@@ -194,7 +184,7 @@ impl Shards {
     /// The store cannot be read.
     pub async fn stats(&self) -> Result<Stats> {
         let heads = self.serving().await?;
-        let now = self.queues().environment.now_micros();
+        let now = self.context().environment.now_micros();
         let segments = interleaved(&heads);
         let mut stats = Stats {
             segments: segments.len(),
@@ -244,7 +234,7 @@ impl Shards {
             let segment = (found.shard.address.shard, found.segment);
             by_segment.entry(segment).or_default().push(index);
         }
-        let now = self.queues().environment.now_micros();
+        let now = self.context().environment.now_micros();
         let mut peeked: Vec<Option<Peeked>> = vec![None; first.len()];
         for indexes in by_segment.into_values() {
             let entries: Vec<_> = indexes
@@ -303,23 +293,6 @@ impl UnresolvedMessage {
 }
 
 impl Shard {
-    /// Returns the head (manifest) of the shard.
-    ///
-    /// # Errors
-    /// The queue was deleted, so another queue may use its registry slot, or the store is
-    /// unreachable.
-    pub(crate) async fn serving(&self) -> Result<Head> {
-        // Take a snapshot, which fails if the store is closed. Otherwise, a call with a cached head
-        // would succeed on a closed store.
-        self.queues.store.snapshot()?;
-        let head = self.head(true).await?;
-        if head.serves(self.tenure) && !self.queue.is_deleted.load(Ordering::Acquire) {
-            Ok(head)
-        } else {
-            Err(QueueError::deleted())
-        }
-    }
-
     /// Returns the first unresolved messages of the shard, at most `most`, segment by segment.
     async fn first_unresolved(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<LocatedMessage>> {
         let mut found = Vec::new();
@@ -343,19 +316,6 @@ impl Shard {
         Ok(found)
     }
 
-    /// Reads the log and the state of a segment, and returns its messages that are not resolved
-    /// yet.
-    pub(crate) async fn unresolved(
-        &self,
-        number: Segment,
-        live: Live,
-    ) -> Result<(Arc<LiveSegment>, Vec<UnresolvedMessage>)> {
-        let segment = self.segment(number, live);
-        self.load(&segment).await?;
-        let unresolved = segment.unresolved().unwrap_or_default();
-        Ok((segment, unresolved))
-    }
-
     async fn remove(self: &Arc<Self>, position: Position) -> Result<bool> {
         let Some(live) = self.find(position.segment).await? else {
             return Ok(false);
@@ -365,33 +325,9 @@ impl Shard {
             return Ok(false);
         }
         let command = StateWish::Remove(position.seq);
-        let response = segment.claims.call(command, self.queues.request_timeout).await?;
+        let response = segment.claims.call(command, self.context.request_timeout).await?;
         self.notify_receivers();
         self.release_if_done(&segment).await;
         Ok(response == StateAnswer::Done)
-    }
-}
-
-impl LiveSegment {
-    /// Returns the unresolved messages of the segment by cached data. `None`: the log of the segment is not
-    /// cached.
-    pub(crate) fn unresolved(&self) -> Option<Vec<UnresolvedMessage>> {
-        self.claims.with_cached(|state| {
-            let state = state.filter(|state| state.segment() == self.number);
-            self.with_log(|log| {
-                let open = log
-                    .messages()
-                    .filter(|(seq, ..)| state.is_none_or(|state| !state.resolved().has(*seq)));
-                open.map(|(seq, chunk, entry)| UnresolvedMessage {
-                    seq,
-                    chunk,
-                    entry: *entry,
-                    pending: state
-                        .and_then(|state| state.pending().get(&seq).copied())
-                        .or(entry.received.map(Pending::from)),
-                })
-                .collect()
-            })
-        })
     }
 }

@@ -10,43 +10,41 @@
 //! claimed for it are given back. Callers have deadlines. If an operation has no result by its deadline, either nothing
 //! was sent to the store, or the outcome is unknown. The error says which of the two.
 //!
+//! The modules form layers. A module uses only modules that are above it in this table.
+//!
 //! | module | content |
 //! |---|---|
-//! | [`error`] | [`QueueError`] |
-//!  [`message`] | [`NewMessage`], [`Message`], and the outcomes of sending and of operations with receipts |
-//! | `queues` | [`Queues`]: operations that create, change, delete and find queues |
-//! | `work_units` | work units (temporary queues): operations that begin, end and find them |
-//! | `registry` | storage of the registry of queues in its table |
-//!  [`inspect`] | counts and lists messages without receiving them, and removes single messages |
-//! | [`options`] | [`ShardOptions`]: options of shards |
-//! | [`shards`] | [`Shards`]: the messages of a queue, in all its shards |
-//! | `affinity` | choice of the shard in which a process works |
-//! | `queue` | data that all shards of a queue share in this process |
-//! | `shard` | one shard, as this process knows it |
-//! | [`totals`] | [`Totals`]: counters of this process |
-//! | `place` | [`QueueStore`]: the store, its tables and clocks, which all shards share |
-//! | `tables` | tables of versioned cells and bodies |
-//! | [`table_recycling`] | ring of body tables, which are emptied in rotation |
-//! | `register_tables` | storage of heads, logs and states in their tables |
+//! | [`error`], [`totals`], [`options`], [`message`] | errors, counters, options of shards, and messages that are sent and received |
+//! | `affinity`, `idle_segments` | choice of the shard in which a process works; segments that need no work |
+//! | `tables`, `body_format`, `ring_cache` | definitions of the tables, bytes of bodies, and the body tables that this process knows |
+//! | `group_commit`, `context` | commits in progress; the store, clocks, randomness, and retries of requests |
+//! | `notifier` | waiting receivers learn of messages that other processes sent |
 //! | `cas_loop` | compare-and-set loop of one versioned cell |
-//! | `group_commit` | group commit: conditional writes of several versioned cells share a commit |
-//! | `notifier` | notifier: waiting receivers learn of messages that other processes sent |
-//! | `body_format` | byte format of bodies |
-//! | `segment` | cached data of one live segment |
-//!  `append` | actions of the protocol that add messages to a shard |
-//! | `body_reads` | reads of bodies |
-//! | `send`, `receive`, `receipts` | sending, receiving, and operations with receipts |
-//! | `poll` | poll of one shard, which claims the messages that can be received |
-//! | `transfer`, `dead_lettering`, `redrive`, `segment_merging` | moves of messages to other queues and segments |
-//! | `segment_release`, `purge`, `expiry`, `lost_bodies` | release of segments, purges, retention, and lost bodies |
-//! | `maintenance` | periodic maintenance |
+//! | `register_tables` | storage of manifests, logs, claims, the registry and the ring in their tables |
+//! | `body_tables` | writes of message bodies |
+//! | `local_queue`, `empty_poll`, `segment` | cached data of a queue, of a poll that found nothing, and of a segment |
+//! | `shard` | one shard, and all shards that this process knows |
+//! | `body_reads`, `append`, `segment_release` | reads of bodies, new messages in a shard, and removal of a finished segment |
+//! | [`shards`], `queue` | [`Shards`]: the messages of a queue in all its shards; [`Queue`]: a queue with its options |
+//! | `send` | sending of messages |
+//! | `transfer` | move of a message to another queue or segment |
+//! | `dead_lettering`, `redrive`, `segment_merging` | moves to the dead-letter queue, back from it, and out of old segments |
+//! | `lost_bodies`, `expiry`, `purge` | removal of messages without bodies, of expired messages, and of all messages |
+//! | `receipts`, `poll`, `receive` | acknowledgments, search of a shard for messages, and receiving |
+//! | [`inspect`] | counts and lists messages without receiving them, and removes single messages |
+//! | [`table_recycling`] | maintenance of the body tables, which are used in rotation |
+//! | `queue_store`, `queues`, `work_units` | operations that create, change, delete and find queues and work units (temporary queues) |
+//! | `maintenance`, `open` | periodic maintenance, and opening of the queues of a store |
 
 mod affinity;
 mod append;
 mod body_format;
 mod body_reads;
+mod body_tables;
 mod cas_loop;
+mod context;
 mod dead_lettering;
+mod empty_poll;
 pub mod error;
 mod expiry;
 mod group_commit;
@@ -57,16 +55,18 @@ mod lost_bodies;
 mod maintenance;
 pub mod message;
 mod notifier;
+mod open;
 pub mod options;
-mod place;
 mod poll;
 mod purge;
+mod queue;
+mod queue_store;
 mod queues;
 mod receipts;
 mod receive;
 mod redrive;
 mod register_tables;
-mod registry;
+mod ring_cache;
 mod segment;
 mod segment_merging;
 mod segment_release;
@@ -83,8 +83,9 @@ pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};
 pub use message::{MAX_BATCH, Message, NewMessage, Sent, Settled};
 pub use options::{DeadLetters, Destination, ShardOptions};
-pub use place::QueueStore;
-pub use queues::{Created, Queue, Queues};
+pub use queue::Queue;
+pub use queue_store::QueueStore;
+pub use queues::{Created, Queues};
 pub use receive::MAX_WAIT;
 pub use shards::Shards;
 pub use table_recycling::status::{RotationStatus, TableStatus};

@@ -50,7 +50,7 @@ impl Shard {
             let moving = self.dead_letter(segment, live, seq, attempts, Some(claim), BODY_LOST);
             return moving.await.map(drop);
         }
-        let time = self.queues.request_timeout;
+        let time = self.context.request_timeout;
         let removed = segment.claims.call(StateWish::Remove(seq), time).await?;
         self.queue
             .counters

@@ -7,30 +7,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::dead_lettering::DeadLetteringProgress;
-use crate::queues::{Inner, Queues};
+use crate::queues::{Queues, QueuesInner};
 use crate::segment_merging;
 
 /// Interval of the periodic maintenance of queues. An expired message may stay this much longer. So
 /// may a message whose last attempt has ended.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Handle that keeps the periodic maintenance running. Dropping the handle ends the maintenance.
-pub(crate) struct MaintenanceHandle {
-    _open: watch::Sender<()>,
-}
-
-impl MaintenanceHandle {
-    /// Returns the handle, and a receiver that is notified when the handle is dropped.
-    pub(crate) fn new() -> (Self, watch::Receiver<()>) {
-        let (open, ended) = watch::channel(());
-        (Self { _open: open }, ended)
-    }
-}
-
 /// Starts the maintenance, which runs until the last handle of the queues is dropped. The maintenance has
 /// only a weak reference to the queues, so that it does not keep them open.
-pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
-    let queues: Weak<Inner> = Arc::downgrade(queues);
+pub(crate) fn begin(queues: &Arc<QueuesInner>, mut ended: watch::Receiver<()>) {
+    let queues: Weak<QueuesInner> = Arc::downgrade(queues);
     let mut dead_lettering = DeadLetteringProgress::default();
     tokio::spawn(async move {
         while tokio::time::timeout(MAINTENANCE_INTERVAL, ended.changed())

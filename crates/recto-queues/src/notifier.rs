@@ -7,17 +7,16 @@
 //! messages a little later.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use recto_model::Slice;
-use recto_protocol::queues::{Address, Micros};
+use recto_protocol::queues::Address;
 use recto_store::{Atomicity, Operation, PartitionWrite, Stamp};
 use tokio::sync::Notify;
 
+use crate::context::{QueueContext, body_options, write_options};
 use crate::error::Result;
-use crate::place::{QueueStore, body_options, write_options};
 use crate::tables::{mutation, notifier_clustering, notifier_partition};
 
 /// Number of bytes of a row of the notifier. Queues that share a byte have their receivers woken together.
@@ -38,8 +37,8 @@ const MAX_IDLE_READS: u32 = 50;
 
 /// Notifier in this process: the writes of the process's own row, and its reads of the rows of all
 /// processes.
-#[derive(Default)]
 pub(crate) struct Notifier {
+    context: QueueContext,
     state: Mutex<NotifierState>,
     /// Wakes tasks that wait until a write of this process's row has succeeded or failed.
     written: Notify,
@@ -82,33 +81,6 @@ struct OwnRow {
     is_changed: [bool; SLOTS],
 }
 
-/// Cached result of a poll that found no message in a shard: the time until which receivers need
-/// not poll the shard. A notification of new messages makes the result invalid, and so does a
-/// failed read of the notifications.
-#[derive(Default)]
-pub(crate) struct EmptyPollCache {
-    /// Counter that rises whenever a message may have become available in the shard. A changed
-    /// counter makes the cached result of a poll invalid.
-    news: AtomicU64,
-    cached: Mutex<Option<EmptyPoll>>,
-}
-
-#[derive(Clone, Copy)]
-struct EmptyPoll {
-    news: u64,
-    period: u64,
-    until: Micros,
-    is_due: bool,
-}
-
-/// Mark of the time at which a poll began. It shows later whether a message may have become
-/// available in the shard since then.
-#[derive(Clone, Copy)]
-pub(crate) struct PollStart {
-    news: u64,
-    period: Option<u64>,
-}
-
 /// Registration of a waiting receiver at the notifier. Dropping it ends the registration.
 pub(crate) struct Listener(Arc<Notifier>);
 
@@ -118,57 +90,20 @@ impl Drop for Listener {
     }
 }
 
-impl EmptyPollCache {
-    /// Makes the cached result "no message until …" invalid, because a message may have become
-    /// available in the shard.
-    pub(crate) fn invalidate(&self) {
-        self.news.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Returns the mark for a poll of the shard that begins now.
-    pub(crate) fn start(&self, notifier: &Notifier) -> PollStart {
-        PollStart {
-            news: self.news.load(Ordering::Acquire),
-            period: notifier.lock().period,
-        }
-    }
-
-    /// Records that a poll that began at `start` found no message. Receivers then need not poll the shard
-    /// before `until`, unless a notification arrives. `is_due` says whether a message is due at `until`.
-    /// Returns false, and records nothing, if this process may miss notifications.
-    pub(crate) fn record(&self, start: PollStart, until: Micros, is_due: bool) -> bool {
-        let Some(period) = start.period else {
-            return false;
-        };
-        let news = start.news;
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        *cached = Some(EmptyPoll {
-            news,
-            period,
-            until,
-            is_due,
-        });
-        true
-    }
-
-    /// Records that a receiver polls the shard now, so that other receivers need not poll before `until`.
-    /// Does so only if the shard is known to have no message, and no time is known at which a message is due.
-    pub(crate) fn extend(&self, start: PollStart, until: Micros) {
-        if self.until(start).is_some_and(|(_, is_due)| !is_due) {
-            self.record(start, until, false);
-        }
-    }
-
-    /// Returns the time until which the shard has nothing to receive, and whether a message is due then.
-    /// `None`: not known, or no longer valid.
-    pub(crate) fn until(&self, start: PollStart) -> Option<(Micros, bool)> {
-        let cached = *self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = |cached: &EmptyPoll| cached.news == start.news && Some(cached.period) == start.period;
-        cached.filter(holds).map(|cached| (cached.until, cached.is_due))
-    }
-}
-
 impl Notifier {
+    pub(crate) fn new(context: &QueueContext) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            state: Mutex::default(),
+            written: Notify::new(),
+        })
+    }
+
+    /// Returns the id of the current period without missed notifications.
+    pub(crate) fn period(&self) -> Option<u64> {
+        self.lock().period
+    }
+
     fn lock(&self) -> MutexGuard<'_, NotifierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,23 +116,15 @@ impl Notifier {
         drop(state);
         self.written.notify_waiters();
     }
-}
 
-/// Returns the index of a shard's byte in the rows of the notifier. Shards of the same queue have different
-/// bytes.
-fn slot(address: Address) -> usize {
-    (address.place.0 as usize + usize::from(address.shard.0) * SLOTS_APART) % SLOTS
-}
-
-impl QueueStore {
     /// Notifies other processes that the shard may have messages for receivers. A background task
     /// writes the notification, at most once in [`WRITE_INTERVAL`].
-    pub(crate) fn notify(&self, address: Address) {
-        if !self.has_ring() {
+    pub(crate) fn notify(self: &Arc<Self>, address: Address) {
+        if !self.context.has_ring() {
             return;
         }
         {
-            let mut state = self.notifier.lock();
+            let mut state = self.lock();
             let own = state.own.get_or_insert_with(|| self.new_row());
             own.is_changed[slot(address)] = true;
             state.changes += 1;
@@ -205,15 +132,16 @@ impl QueueStore {
                 return;
             }
         }
-        let queues = self.clone();
+        let notifier = Arc::clone(self);
         tokio::spawn(async move {
-            while let Some(write) = queues.take_changed_row() {
+            while let Some(write) = notifier.take_changed_row() {
                 // Ignore a failed write: waiting receivers then find the messages when they poll again.
-                let sent = queues
+                let sent = notifier
+                    .context
                     .store
                     .write_many(vec![write], Atomicity::Each, write_options());
                 let _ = sent.await;
-                queues.notifier.end_write();
+                notifier.end_write();
                 tokio::time::sleep(WRITE_INTERVAL).await;
             }
         });
@@ -221,12 +149,12 @@ impl QueueStore {
 
     /// Waits until all notifications of this process are written, for use before the process ends. Otherwise,
     /// receivers of other processes find the last messages only when they poll again.
-    pub(crate) async fn flush_notifications(&self) {
-        let changes = self.notifier.lock().changes;
+    pub(crate) async fn flush(&self) {
+        let changes = self.lock().changes;
         loop {
-            let mut written = std::pin::pin!(self.notifier.written.notified());
+            let mut written = std::pin::pin!(self.written.notified());
             written.as_mut().enable();
-            if self.notifier.lock().ended >= changes {
+            if self.lock().ended >= changes {
                 return;
             }
             written.await;
@@ -237,7 +165,7 @@ impl QueueStore {
     /// the same row.
     fn new_row(&self) -> OwnRow {
         let mut slots = [0; SLOTS];
-        let drawn = self.random().to_be_bytes();
+        let drawn = self.context.random().to_be_bytes();
         slots
             .iter_mut()
             .zip(drawn.iter().cycle())
@@ -250,7 +178,7 @@ impl QueueStore {
     }
 
     fn take_changed_row(&self) -> Option<PartitionWrite> {
-        let mut state = self.notifier.lock();
+        let mut state = self.lock();
         if state.sent == state.changes {
             state.is_writing = false;
             return None;
@@ -268,34 +196,41 @@ impl QueueStore {
             replace: true,
         };
         Some(PartitionWrite {
-            table: Arc::clone(&self.tables.notifications),
+            table: Arc::clone(&self.context.tables.notifications),
             partition: notifier_partition(),
-            mutations: vec![mutation(put, Some(Stamp(self.environment.now_micros())))],
+            mutations: vec![mutation(put, Some(Stamp(self.context.environment.now_micros())))],
         })
     }
 
     /// Registers a receiver that waits for messages of other processes. Starts the task that reads
-    /// the rows of the notifier if no such task runs. `None`: the store needs no notifier.
-    pub(crate) fn listen(&self) -> Option<Listener> {
-        if !self.has_ring() {
+    /// the rows of the notifier if no such task runs. `wake` gets a function that selects the shards
+    /// whose receivers the task wakes. `None`: the store needs no notifier.
+    pub(crate) fn listen<W>(self: &Arc<Self>, wake: W) -> Option<Listener>
+    where
+        W: Fn(&dyn Fn(Address) -> bool) + Send + Sync + 'static,
+    {
+        if !self.context.has_ring() {
             return None;
         }
-        let mut state = self.notifier.lock();
+        let mut state = self.lock();
         state.listeners += 1;
         let is_reading = std::mem::replace(&mut state.is_reading, true);
         drop(state);
         if !is_reading {
-            let ending = ReadGuard(Some(Arc::clone(&self.notifier)));
-            tokio::spawn(self.clone().watch_rows(ending));
+            let ending = ReadGuard(Some(Arc::clone(self)));
+            tokio::spawn(Arc::clone(self).watch_rows(wake, ending));
         }
-        Some(Listener(Arc::clone(&self.notifier)))
+        Some(Listener(Arc::clone(self)))
     }
 
-    async fn watch_rows(self, mut ending: ReadGuard) {
+    async fn watch_rows<W>(self: Arc<Self>, wake: W, mut ending: ReadGuard)
+    where
+        W: Fn(&dyn Fn(Address) -> bool) + Send + Sync + 'static,
+    {
         let (mut last, mut idle_reads) = (None, 0);
         loop {
             let read = self.read_rows().await;
-            let idle = self.wake_changed(&read, last.as_ref(), idle_reads);
+            let idle = self.wake_changed(&read, last.as_ref(), idle_reads, &wake);
             let Some(idle) = idle else {
                 // `wake_changed` has already recorded that no task reads. Disarm the guard: it would
                 // record this again, although another task may have begun to read.
@@ -312,9 +247,15 @@ impl QueueStore {
 
     /// Wakes the receivers of shards whose bytes changed between two reads of the notifier. Returns the
     /// number of successive reads without a waiting receiver. `None`: stop reading.
-    fn wake_changed(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> Option<u32> {
+    fn wake_changed(
+        &self,
+        read: &Result<Rows>,
+        last: Option<&Rows>,
+        idle_reads: u32,
+        wake: &dyn Fn(&dyn Fn(Address) -> bool),
+    ) -> Option<u32> {
         let idle_reads = {
-            let mut state = self.notifier.lock();
+            let mut state = self.lock();
             match (read, state.period) {
                 (Err(_), _) => state.period = None,
                 (Ok(_), None) => {
@@ -338,15 +279,20 @@ impl QueueStore {
                 })
             };
             let changed: Vec<_> = (0..SLOTS).map(is_changed).collect();
-            self.wake(|address| changed[slot(address)]);
+            wake(&|address| changed[slot(address)]);
         }
         Some(idle_reads)
     }
 
     async fn read_rows(&self) -> Result<Rows> {
-        let table = &self.tables.notifications;
+        let table = &self.context.tables.notifications;
         let slice = Slice::from_start(table, notifier_partition(), ROWS);
-        let read = self.store.snapshot()?.slice(&slice, &body_options()).await?;
+        let read = self
+            .context
+            .store
+            .snapshot()?
+            .slice(&slice, &body_options())
+            .await?;
         let row = |row: recto_model::RowRef<'_>| {
             let number = row.get(table.partition().len())?;
             let number = i32::from_be_bytes(number.try_into().ok()?);
@@ -354,6 +300,12 @@ impl QueueStore {
         };
         Ok(read.rows.iter().filter_map(row).collect())
     }
+}
+
+/// Returns the index of a shard's byte in the rows of the notifier. Shards of the same queue have different
+/// bytes.
+fn slot(address: Address) -> usize {
+    (address.place.0 as usize + usize::from(address.shard.0) * SLOTS_APART) % SLOTS
 }
 
 /// Rows of the notifier: the bytes of each row, by the index (from 0) of the row.

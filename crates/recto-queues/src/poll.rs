@@ -12,10 +12,11 @@ use recto_protocol::queues::{
 use tokio::runtime::Handle;
 
 use crate::body_format::Content;
+use crate::context::micros;
+use crate::empty_poll::PollStart;
 use crate::error::{QueueErrorKind, Result};
 use crate::message::Message;
-use crate::notifier::PollStart;
-use crate::receipts::{ReceiptOperation, micros};
+use crate::receipts::ReceiptOperation;
 use crate::segment::LiveSegment;
 use crate::shard::{MAX_CACHED_SEGMENTS, Shard};
 use crate::shards::Shards;
@@ -144,8 +145,8 @@ impl Shard {
     pub(crate) fn remaining_pause(&self) -> Option<Duration> {
         let (until, is_due) = self
             .empty_poll
-            .until(self.empty_poll.start(&self.queues.notifier))?;
-        let left = until.saturating_sub(self.queues.environment.now_micros());
+            .until(self.empty_poll.start(&self.shard_cache.notifier))?;
+        let left = until.saturating_sub(self.context.environment.now_micros());
         // Ignore a time that has passed. Ignore a time that is too far away, too, because then the clock was
         // set back.
         let left = Some(left).filter(|left| (1..=micros(NOTIFIED_POLL_INTERVAL)).contains(left))?;
@@ -162,7 +163,7 @@ impl Shard {
 
     /// Returns how long a receiver waits after a poll that found no message.
     pub(crate) fn pause_after(&self, result: &PollResult, since: PollStart) -> Duration {
-        let now = self.queues.environment.now_micros();
+        let now = self.context.environment.now_micros();
         let longest = now.saturating_add(micros(NOTIFIED_POLL_INTERVAL));
         let due = result.due.filter(|due| *due < longest);
         let until = due.unwrap_or(longest);
@@ -178,22 +179,22 @@ impl Shard {
 
     /// Returns a random duration of at most `most`.
     fn random_duration(&self, most: Duration) -> Duration {
-        let [drawn] = self.queues.environment.random();
+        let [drawn] = self.context.environment.random();
         most.mul_f64(f64::from(drawn) / 256.0)
     }
 
     /// Records that a receiver polls the shard now, so that other waiting receivers need not poll
     /// the shard.
     pub(crate) fn begin_poll(&self) -> PollStart {
-        let since = self.empty_poll.start(&self.queues.notifier);
-        let polled_by = self.queues.environment.now_micros() + micros(POLL_TIME);
+        let since = self.empty_poll.start(&self.shard_cache.notifier);
+        let polled_by = self.context.environment.now_micros() + micros(POLL_TIME);
         self.empty_poll.extend(since, polled_by);
         since
     }
 
     /// Returns whether the whole shard was polled within the last `CACHE_NANOS`.
     fn was_polled_lately(&self) -> bool {
-        let now_nanos = self.queues.environment.monotonic_nanos();
+        let now_nanos = self.context.environment.monotonic_nanos();
         let polled_nanos = self.polled_nanos.load(Ordering::Relaxed);
         polled_nanos > 0 && now_nanos.saturating_sub(polled_nanos) < CACHE_NANOS
     }
@@ -229,7 +230,7 @@ impl Shard {
                 return Ok(result);
             }
         }
-        let now_nanos = self.queues.environment.monotonic_nanos();
+        let now_nanos = self.context.environment.monotonic_nanos();
         let head = self.serving().await?;
         self.polled_nanos.store(now_nanos.max(1), Ordering::Relaxed);
         let mut result = before.next();
@@ -242,7 +243,7 @@ impl Shard {
             if request.wanted(&result) == 0 {
                 return Ok(result);
             }
-            let now = self.queues.environment.now_micros();
+            let now = self.context.environment.now_micros();
             // Skip no segment of an ordered queue, because its groups block messages in later
             // segments.
             if order.is_none()
@@ -328,7 +329,7 @@ impl Shard {
             if request.wanted(&result) == 0 || is_too_late {
                 break;
             }
-            let now = self.queues.environment.now_micros();
+            let now = self.context.environment.now_micros();
             if segment.due().is_some_and(|due| due <= now) {
                 match self
                     .claim(&mut result, &segment, live, request, prefers_new)
@@ -365,11 +366,11 @@ impl Shard {
             if let Some(open) = open.as_ref().filter(|_| is_in_turn) {
                 segment.set_order(order.within(open));
             }
-            order.passes(open.as_deref(), self.queues.protocol);
+            order.passes(open.as_deref(), self.context.protocol);
             is_in_turn
         });
         match segment.due().filter(|_| is_in_turn) {
-            Some(due) if due <= self.queues.environment.now_micros() => {
+            Some(due) if due <= self.context.environment.now_micros() => {
                 if prefers_new && !segment.has_new() {
                     return Ok(SegmentPoll::Skipped);
                 }
@@ -378,7 +379,7 @@ impl Shard {
                 if result.messages.len() == before {
                     // The messages of the segment must wait for others, or another receiver was faster. The
                     // time of the next message is unknown, so poll again after `POLL_INTERVAL`.
-                    result.set_due(self.queues.environment.now_micros() + micros(POLL_INTERVAL));
+                    result.set_due(self.context.environment.now_micros() + micros(POLL_INTERVAL));
                 }
             }
             Some(due) => {
@@ -408,11 +409,11 @@ impl Shard {
         if most == 0 {
             // The queue has its maximum number of messages in flight. An ack wakes waiting receivers, but the
             // end of a visibility timeout does not, so poll again after `POLL_INTERVAL`.
-            result.set_due(self.queues.environment.now_micros() + micros(POLL_INTERVAL));
+            result.set_due(self.context.environment.now_micros() + micros(POLL_INTERVAL));
             return Ok(());
         }
-        let claim = ClaimId(self.queues.random());
-        let (sent, visibility) = (self.queues.clock(), request.visibility);
+        let claim = ClaimId(self.context.random());
+        let (sent, visibility) = (self.context.clock(), request.visibility);
         let claims = StateWish::Claim {
             claim,
             most: u16::try_from(most).unwrap_or(u16::MAX),
@@ -425,7 +426,7 @@ impl Shard {
                 i16::try_from(result.failed_surplus.max(0)).unwrap_or(i16::MAX)
             },
         };
-        let time = self.queues.request_timeout;
+        let time = self.context.request_timeout;
         let response = segment.claims.call(claims, time).await.inspect_err(|error| {
             if error.kind() == QueueErrorKind::OutcomeUnknown {
                 self.resolve_claim(segment, claims);
@@ -434,7 +435,7 @@ impl Shard {
         // The state now counts the claimed messages as in flight, so release the room that was
         // reserved for them.
         drop(room);
-        let heard = self.queues.clock();
+        let heard = self.context.clock();
         let StateAnswer::Claimed(deliveries) = response else {
             return Ok(());
         };
@@ -453,7 +454,7 @@ impl Shard {
     /// receiver has them already, or will soon.
     pub(crate) fn ended_leases(&self, receipts: impl IntoIterator<Item = Receipt>) -> Vec<Receipt> {
         let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.queues.clock();
+        let now = self.context.clock();
         let holds = |receipt: &Receipt| leases.holds((receipt.segment, receipt.seq, receipt.claim), now);
         let ended_leases = receipts.into_iter().filter(|receipt| !holds(receipt));
         ended_leases.collect()
@@ -464,7 +465,7 @@ impl Shard {
     fn resolve_claim(self: &Arc<Self>, segment: &Arc<LiveSegment>, command: StateWish) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
-            let time = shard.queues.request_timeout;
+            let time = shard.context.request_timeout;
             if let Ok(StateAnswer::Claimed(deliveries)) = segment.claims.call(command, time).await {
                 shard.give_back(shard.receipts(&segment, &deliveries));
             }

@@ -41,7 +41,7 @@ impl Shard {
         self.serving().await?;
         let head = self.head.read().await?;
         for (number, live) in head.live() {
-            let purging = Purging::new(self.address, *number, *live, self.queues.protocol);
+            let purging = Purging::new(self.address, *number, *live, self.context.protocol);
             self.run_clearing(ClearingSteps::Purging(purging)).await?;
         }
         Ok(head.live().len())
@@ -50,18 +50,18 @@ impl Shard {
     /// Removes the segments of a deleted queue's shard, so that another queue can use its registry
     /// slot. `deletion` is the epoch (version of the registry) at which the queue was deleted.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
-        for shard in self.queues.cached_at(self.address) {
+        for shard in self.shard_cache.cached_at(self.address) {
             if shard.tenure < deletion {
                 shard.queue.is_deleted.store(true, Ordering::Release);
                 shard.queue.news.notify_waiters();
             }
         }
-        let clearing = Clearing::new(self.address, deletion, self.queues.protocol);
+        let clearing = Clearing::new(self.address, deletion, self.context.protocol);
         self.run_clearing(ClearingSteps::Clearing(clearing)).await
     }
 
     async fn run_clearing(self: &Arc<Self>, mut machine: ClearingSteps) -> Result<()> {
-        let time = self.queues.request_timeout;
+        let time = self.context.request_timeout;
         let mut event = ClearEvent::Begin;
         loop {
             let action = match &mut machine {

@@ -2,57 +2,38 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use recto_api::queues::{QueueSettings, QueueTableSettings};
-use recto_model::Environment;
 use recto_protocol::queues::{
     Address, OptionError, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry,
-    RegistryAnswer, RegistryWish, StoreOptions, Version,
+    RegistryAnswer, RegistryWish, StoreOptions, Unit, Version,
 };
-use recto_store::Store;
 use tokio::sync::watch;
 
 use crate::cas_loop::CasLoop;
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::maintenance::{self, MaintenanceHandle};
 use crate::options::{Destination, ShardOptions};
-use crate::place::QueueStore;
-use crate::registry::RegistryBackend;
+use crate::queue::Queue;
+use crate::register_tables::registry::RegistryBackend;
+use crate::shard::ShardCache;
 use crate::shards::Shards;
-use crate::table_recycling::{TableRecycler, recycler};
+use crate::table_recycling::TableRecycler;
+use crate::table_recycling::status::RotationStatus;
 
 /// Handle to the queues of a store. Cheap to clone.
 #[derive(Clone)]
-pub struct Queues(pub(crate) Arc<Inner>);
+pub struct Queues(pub(crate) Arc<QueuesInner>);
 
-pub(crate) struct Inner {
-    pub(crate) queues: QueueStore,
+pub(crate) struct QueuesInner {
+    pub(crate) shards: Arc<ShardCache>,
     pub(crate) registry: Arc<CasLoop<RegistryBackend>>,
     /// Maintenance of the ring of body tables; `None`: the store deletes bodies with their segments.
     pub(crate) recycler: Option<Arc<TableRecycler>>,
     /// Shards of all queues that were looked up. Keeping them here keeps their cached data when no caller
     /// uses them.
     handles: Mutex<HashMap<QueueId, Shards>>,
-    _maintenance: MaintenanceHandle,
-}
-
-/// Queue, with the options at the time of its lookup. Cheap to clone.
-#[derive(Clone)]
-pub struct Queue {
-    /// Identifier of the queue. No other queue ever has it, even under the same name.
-    pub id: QueueId,
-    /// Name of the queue.
-    pub name: QueueName,
-    /// Name of the work unit within its queue. `None`: this is a queue, not a work unit (temporary queue).
-    pub unit: Option<QueueName>,
-    /// Options of the queue.
-    pub options: QueueOptions,
-    /// Version of the registry (list of queues) at the last change of the queue. Each change of the
-    /// queue has another version.
-    pub changed: Version,
-    /// Shards, which hold the messages of the queue.
-    pub shards: Shards,
+    /// Tells the maintenance that the last handle was dropped.
+    _open: watch::Sender<()>,
 }
 
 /// Outcome of creating a queue.
@@ -64,105 +45,30 @@ pub enum Created {
     Existing(Queue),
 }
 
-impl Queue {
-    /// Returns the name of the queue, and the name of the work unit (temporary queue). The second
-    /// name is `None` for a queue that is no work unit.
-    pub(crate) fn names(&self) -> (&QueueName, Option<&QueueName>) {
-        (&self.name, self.unit.as_ref())
-    }
-}
-
 impl Queues {
-    /// Opens the queues of a store, and creates missing tables. `request_timeout` is the time limit of a
-    /// request.
-    ///
-    /// Open a store only once in a process. If no other process can change the stored data, cached data is
-    /// never read again, so a second handle would not see changes by the first handle.
-    ///
-    /// As long as a handle exists, periodic maintenance deletes expired messages. It also moves messages that
-    /// were received too often to the dead-letter queue, and retries failed deletions of queues.
-    ///
-    /// # Errors
-    /// A table cannot be created, or belongs to another program.
-    pub async fn open(
-        store: Arc<dyn Store>,
-        environment: Environment,
-        request_timeout: Duration,
-    ) -> Result<Self> {
-        Self::from_store(QueueStore::open(store, environment, request_timeout).await?).await
-    }
-
-    /// Opens the queues of a store that has their tables. Returns `None`, and creates nothing, if the store
-    /// has none.
-    ///
-    /// # Errors
-    /// The errors of [`open`](Self::open).
-    pub async fn open_existing(
-        store: Arc<dyn Store>,
-        environment: Environment,
-        request_timeout: Duration,
-    ) -> Result<Option<Self>> {
-        match QueueStore::open_existing(store, environment, request_timeout).await? {
-            Some(queues) => Self::from_store(queues).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Opens the queues of an opened queue store, and starts the maintenance.
-    ///
-    /// # Errors
-    /// The registry cannot be read.
-    pub async fn from_store(queues: QueueStore) -> Result<Self> {
-        let recycler = queues.has_ring().then(|| Arc::new(TableRecycler::new(&queues)));
-        let (open, ended) = Self::of(queues, recycler);
-        if !open.0.queues.store.limits().remote {
-            // In a local store, complete the deletions that an earlier process began. In a shared
-            // store, the maintenance does this, so that a process that opens queues for one request
-            // needs no further reads.
-            open.clear_deleted().await?;
-            open.record_time().await;
-        }
-        maintenance::begin(&open.0, ended.clone());
-        if let Some(recycler) = &open.0.recycler {
-            recycler::begin(Arc::clone(recycler), Arc::clone(&open.0.registry), ended);
-        }
-        Ok(open)
-    }
-
-    /// Opens the queues of a store to inspect them. Creates nothing, and starts no maintenance. A store without the
-    /// tables of queues has no queues.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn open_read_only(
-        store: Arc<dyn Store>,
-        environment: Environment,
-        request_timeout: Duration,
-    ) -> Result<Self> {
-        let queues = QueueStore::open_read_only(store, environment, request_timeout).await?;
-        Ok(Self::of(queues, None).0)
-    }
-
     /// Returns whether the store has the tables of queues. The tables are created when the queues
     /// of the store are first opened.
     pub fn has_tables(&self) -> bool {
-        self.0.queues.has_tables
+        self.0.shards.context.has_tables
     }
 
     /// Creates the handle, and a receiver that is notified when the last handle is dropped.
-    fn of(queues: QueueStore, recycler: Option<Arc<TableRecycler>>) -> (Self, watch::Receiver<()>) {
+    pub(crate) fn new(
+        shards: Arc<ShardCache>,
+        recycler: Option<Arc<TableRecycler>>,
+    ) -> (Self, watch::Receiver<()>) {
         let registry = CasLoop::new(RegistryBackend {
-            queues: queues.clone(),
+            context: shards.context.clone(),
         });
-        let (handle, ended) = MaintenanceHandle::new();
-        let open = Self(Arc::new(Inner {
-            queues,
+        let (open, ended) = watch::channel(());
+        let queues = Self(Arc::new(QueuesInner {
+            shards,
             registry,
             recycler,
             handles: Mutex::default(),
-            _maintenance: handle,
+            _open: open,
         }));
-        (open, ended)
+        (queues, ended)
     }
 
     /// Changes the options that all queues of the store share, such as the rotation interval of the ring. On
@@ -177,6 +83,36 @@ impl Queues {
         }
     }
 
+    /// Returns the state of the body tables. Reads the heads (shard manifests) of all shards, and
+    /// at most 1,024 logs of live segments.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn rotation(&self) -> Result<RotationStatus> {
+        self.rotation_with(true).await
+    }
+
+    /// Returns the state of the body tables without numbers of segments, messages and bytes, which
+    /// would need the heads (shard manifests) of all shards.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn rotation_at_a_glance(&self) -> Result<RotationStatus> {
+        self.rotation_with(false).await
+    }
+
+    async fn rotation_with(&self, is_counted: bool) -> Result<RotationStatus> {
+        match &self.0.recycler {
+            Some(recycler) => recycler.status(&self.0.registry, is_counted).await,
+            None => Ok(RotationStatus {
+                is_needed: self.0.shards.context.has_ring(),
+                options: self.options().await?,
+                tables: Vec::new(),
+                obstacle: None,
+            }),
+        }
+    }
+
     /// Returns the options that all queues of the store share, such as the rotation interval of the ring.
     ///
     /// # Errors
@@ -188,7 +124,7 @@ impl Queues {
     /// Waits until all notifications of this process are written, for use before the process ends. Otherwise,
     /// receivers of other processes find the last messages only when they poll again.
     pub async fn flush_notifications(&self) {
-        self.0.queues.flush_notifications().await;
+        self.0.shards.notifier.flush().await;
     }
 
     /// Creates a queue. Does nothing if a queue with the name and the options exists.
@@ -200,7 +136,7 @@ impl Queues {
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name)?;
         let options = self.supported_options(options)?;
-        let id = QueueId(self.0.queues.random());
+        let id = QueueId(self.0.shards.context.random());
         let command = RegistryWish::Create {
             id,
             name: name.clone(),
@@ -236,7 +172,7 @@ impl Queues {
     ) -> Result<Version> {
         let change: QueueSettings = change.into();
         let change = QueueSettings {
-            shards: change.shards.filter(|_| self.0.queues.has_ring()),
+            shards: change.shards.filter(|_| self.0.shards.context.has_ring()),
             ..change
         };
         let command = RegistryWish::Change {
@@ -258,7 +194,7 @@ impl Queues {
 
     /// Records the current time in a store that has no clock of its own, if a queue has a retention.
     pub(crate) async fn record_time(&self) {
-        if self.0.queues.store.limits().remote {
+        if self.0.shards.context.store.limits().remote {
             return;
         }
         let shortest = self.with_registry(|registry| {
@@ -268,14 +204,14 @@ impl Queues {
             retentions.min()
         });
         if let Ok(Some(shortest)) = shortest.await {
-            self.0.queues.record_time(shortest).await;
+            self.0.shards.context.record_time(shortest).await;
         }
     }
 
     /// Returns the options with which a queue is created in this store. If only this process makes changes,
     /// the queue has one shard, because further shards only reduce conflicts between processes.
     fn supported_options(&self, options: QueueOptions) -> Result<QueueOptions> {
-        if self.0.queues.has_ring() {
+        if self.0.shards.context.has_ring() {
             return Ok(options);
         }
         options.check_shards()?;
@@ -389,7 +325,7 @@ impl Queues {
     /// processes may have changed it.
     pub(crate) async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
         let rounds = &self.0.registry;
-        if self.0.queues.store.limits().remote || rounds.with_cached(|registry| registry.is_none()) {
+        if self.0.shards.context.store.limits().remote || rounds.with_cached(|registry| registry.is_none()) {
             return Ok(look(&rounds.read().await?));
         }
         rounds.with_cached(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
@@ -420,7 +356,7 @@ impl Queues {
         row: &PlaceRow,
         queue: &recto_protocol::queues::Queue,
     ) -> Queue {
-        let shards = self.0.queues.shards(place, row.tenure, queue.options.shards);
+        let shards = Shards::new(&self.0.shards, place, row.tenure, queue.options.shards);
         let dead_letters = queue.options.dead_letters.as_ref();
         let dead_letters = dead_letters.and_then(|dead_letters| {
             let (place, row, to) = registry.named(dead_letters.queue.as_str())?;
@@ -442,13 +378,36 @@ impl Queues {
         }
     }
 
+    /// Returns the handle to a work unit (temporary queue). `None`: its queue was deleted.
+    pub(crate) fn unit_handle(
+        &self,
+        registry: &Registry,
+        place: Place,
+        row: &PlaceRow,
+        unit: &Unit,
+    ) -> Option<Queue> {
+        let (.., queue) = registry.queue(unit.queue)?;
+        let known = self.build_handle(registry, place, row, queue);
+        // Ignore a failed `set`: the id is already set, to the same value.
+        let _ = known.shards.queue().unit.set(unit.id);
+        self.keep_handle(unit.id, &known.shards);
+        Some(Queue {
+            id: unit.id,
+            unit: Some(unit.name.clone()),
+            ..known
+        })
+    }
+
     /// Keeps the cached data of a queue when no caller uses the queue.
     pub(crate) fn keep_handle(&self, queue: QueueId, shards: &Shards) {
         self.handles().entry(queue).or_insert_with(|| shards.clone());
     }
 
     pub(crate) async fn call(&self, command: RegistryWish) -> Result<RegistryAnswer> {
-        self.0.registry.call(command, self.0.queues.request_timeout).await
+        self.0
+            .registry
+            .call(command, self.0.shards.context.request_timeout)
+            .await
     }
 
     /// Clears the registry slots of deleted queues, so that new queues can use the slots. If that
@@ -468,7 +427,7 @@ impl Queues {
 
     async fn clear(&self, place: Place, row: &PlaceRow) -> Result<()> {
         for shard in row.shards() {
-            let cleared = self.0.queues.shard(Address { place, shard }, row.tenure);
+            let cleared = self.0.shards.shard(Address { place, shard }, row.tenure);
             cleared.clear(row.tenure).await?;
         }
         self.call(RegistryWish::Cleared(place, row.tenure)).await?;

@@ -5,16 +5,18 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use recto_protocol::queues::limits::MAX_DELAY_SECONDS;
+use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 use recto_protocol::queues::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
 
+use crate::context::micros;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::Settled;
-use crate::receive::check_visibility;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
+/// Minimum visibility timeout. It must be long enough for a message to reach its receiver.
+const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 /// Operation that a receiver requests by showing the receipt of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReceiptOperation {
@@ -268,7 +270,7 @@ impl Shard {
         receipts: &[Receipt],
         operation: ReceiptOperation,
     ) -> Result<Vec<StateAnswer>> {
-        let sent = self.queues.clock();
+        let sent = self.context.clock();
         if matches!(operation, ReceiptOperation::Extend { .. }) {
             // The end of the extended visibility timeout is unknown until the response arrives. Until then,
             // this process uses the end that is stored with the claim, as other processes do.
@@ -288,9 +290,9 @@ impl Shard {
         });
         let responses = segment
             .claims
-            .call_all(commands, None, self.queues.request_timeout)
+            .call_all(commands, None, self.context.request_timeout)
             .await?;
-        let heard = self.queues.clock();
+        let heard = self.context.clock();
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         for (receipt, response) in receipts.iter().zip(&responses) {
             let claim = (receipt.segment, receipt.seq, receipt.claim);
@@ -341,6 +343,14 @@ fn command_for(receipt: &Receipt, operation: ReceiptOperation, now: Clock) -> St
     }
 }
 
-pub(crate) fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
+/// Checks that a visibility timeout is in the valid range.
+pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
+    let most = Duration::from_secs(MAX_VISIBILITY_SECONDS.into());
+    if (MIN_VISIBILITY..=most).contains(&visibility) {
+        return Ok(());
+    }
+    let what = format!("visibility: {visibility:?}; the range is 100 ms to 12 hours");
+    Err(QueueError::new(QueueErrorKind::InvalidArgument, what)
+        .with_hint("nothing was done")
+        .with_field("visibility_seconds"))
 }

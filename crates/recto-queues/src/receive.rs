@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use recto_protocol::queues::Micros;
-use recto_protocol::queues::limits::MAX_VISIBILITY_SECONDS;
 use tokio::sync::oneshot;
 
+use crate::context::micros;
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::local_queue::ClaimReservation;
 use crate::message::{MAX_BATCH, Message};
 use crate::poll::{PollRequest, PollResult};
-use crate::receipts::micros;
+use crate::receipts::check_visibility;
 use crate::shards::Shards;
 
-/// Minimum visibility timeout. It must be long enough for a message to reach its receiver.
-const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 /// Maximum time that a receive waits for a message.
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Interval at which a waiting receive checks whether its queue is still paused.
@@ -59,16 +56,16 @@ impl Shards {
         wait: Duration,
     ) -> Result<Vec<Message>> {
         check(most, visibility, wait)?;
-        let (queues, queue) = (self.queues(), self.queue());
-        let until = queues.deadline(wait);
+        let (context, queue) = (self.context(), self.queue());
+        let until = context.deadline(wait);
         let _waiting = queue.counters.count_receiver();
-        let _listener = (!wait.is_zero()).then(|| queues.listen());
+        let _listener = (!wait.is_zero()).then(|| self.listen());
         loop {
             let mut news = std::pin::pin!(queue.news.notified());
             // Register before the poll, so that no notification during the poll is missed.
             news.as_mut().enable();
             if self.options().is_paused {
-                let left = queues.time_left(until);
+                let left = context.time_left(until);
                 if left.is_zero() {
                     return Ok(Vec::new());
                 }
@@ -81,7 +78,7 @@ impl Shards {
             if found.polled.messages.is_empty() && found.polled.is_lossy {
                 continue;
             }
-            let left = queues.time_left(until);
+            let left = context.time_left(until);
             if found.polled.messages.is_empty() && left.is_zero() && self.count_receivable(1, 0) == 0 {
                 return Err(QueueError::too_many_in_flight(self.options().max_in_flight));
             }
@@ -93,31 +90,6 @@ impl Shards {
                 () = tokio::time::sleep(found.pause.unwrap_or_default().min(left)) => {}
             }
         }
-    }
-
-    /// Reserves up to `wanted` messages of the queue's limit of messages in flight. Messages that
-    /// other receivers of this process are claiming count against the limit.
-    pub(crate) fn reserve_claim(&self, wanted: usize) -> ClaimReservation<'_> {
-        let count_receivable = |claiming| self.count_receivable(wanted, claiming);
-        self.queue().reserve_claim(count_receivable)
-    }
-
-    /// Returns how many messages may be received below the limit of messages in flight, at most `wanted`.
-    /// `claiming` is the number of messages that other receivers of this process are claiming. Only cached
-    /// segments are counted, so the limit may be exceeded.
-    fn count_receivable(&self, wanted: usize, claiming: usize) -> usize {
-        let most = (self.options().max_in_flight as usize).saturating_sub(claiming);
-        let known: Vec<_> = self
-            .all()
-            .iter()
-            .flat_map(|shard| shard.cached_segments())
-            .collect();
-        let pending: usize = known.iter().map(|segment| segment.count_pending()).sum();
-        if pending + wanted <= most {
-            return wanted;
-        }
-        let in_flight = known.iter().map(|segment| segment.count_in_flight()).sum();
-        wanted.min(most.saturating_sub(in_flight))
     }
 
     /// Polls the shards once, in a task of its own. If the caller is gone when the poll ends, the messages
@@ -246,16 +218,4 @@ fn check(most: usize, visibility: Option<Duration>, wait: Duration) -> Result<()
         return Ok(());
     };
     Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was received"))
-}
-
-/// Checks that a visibility timeout is in the valid range.
-pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
-    let most = Duration::from_secs(MAX_VISIBILITY_SECONDS.into());
-    if (MIN_VISIBILITY..=most).contains(&visibility) {
-        return Ok(());
-    }
-    let what = format!("visibility: {visibility:?}; the range is 100 ms to 12 hours");
-    Err(QueueError::new(QueueErrorKind::InvalidArgument, what)
-        .with_hint("nothing was done")
-        .with_field("visibility_seconds"))
 }

@@ -7,8 +7,8 @@ use recto_protocol::queues::{Live, Moved};
 
 use crate::dead_lettering::NOT_ACKNOWLEDGED;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::inspect::UnresolvedMessage;
 use crate::segment::LiveSegment;
+use crate::segment::UnresolvedMessage;
 use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::transfer::{TransferTarget, remove_dead_letter_attributes};

@@ -2,6 +2,9 @@
 //! heads (manifests of shards), and the logs and states of segments. Also collects the data with
 //! which commands to these cells are evaluated.
 
+pub(crate) mod registry;
+pub(crate) mod ring;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -16,10 +19,10 @@ use recto_store::{Cas, CasCondition, Mutation, Operation, PointRead, RowAddress,
 use crate::affinity::Conflicts;
 use crate::body_format::Body;
 use crate::cas_loop::{CasLoop, RegisterBackend, RegisterWrite};
+use crate::context::QueueContext;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::idle_segments::IdleSegments;
 use crate::options::NewestOptions;
-use crate::place::QueueStore;
 use crate::tables::{
     COMPARED, CONTENT, body_partition, head_partition, mutation, register_partition, row_clustering,
 };
@@ -33,13 +36,13 @@ const MAX_LOG_READS: u32 = 3;
 
 /// Storage of a shard's head (manifest), for its compare-and-set loop.
 pub(crate) struct ManifestBackend {
-    pub(crate) queues: QueueStore,
+    pub(crate) context: QueueContext,
     pub(crate) address: Address,
 }
 
 /// Storage of a live segment's log (list of the sent messages), for its compare-and-set loop.
 pub(crate) struct LogBackend {
-    pub(crate) queues: QueueStore,
+    pub(crate) context: QueueContext,
     pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) register: RegisterNumber,
@@ -56,7 +59,7 @@ pub(crate) struct LogBackend {
 /// Storage of a live segment's state (which messages are resolved, claimed or moving), for its
 /// compare-and-set loop.
 pub(crate) struct ClaimsBackend {
-    pub(crate) queues: QueueStore,
+    pub(crate) context: QueueContext,
     pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) register: RegisterNumber,
@@ -76,24 +79,24 @@ pub(crate) struct ClaimsBackend {
 impl RegisterBackend for ManifestBackend {
     type Register = Head;
 
-    fn queue_store(&self) -> &QueueStore {
-        &self.queues
+    fn context(&self) -> &QueueContext {
+        &self.context
     }
 
     fn step(&self, round: &mut Round<Head>, event: Event<Head>) -> Vec<Action<Head>> {
-        let (ring, table) = self.queues.ring.open_table();
+        let (ring, table) = self.context.ring.open_table();
         let context = HeadContext {
             ring,
             table,
-            now: self.queues.environment.now_micros(),
-            protocol: self.queues.protocol,
+            now: self.context.environment.now_micros(),
+            protocol: self.context.protocol,
         };
         round.step(event, &context)
     }
 
     async fn read(&self, _: Option<Head>) -> Result<Head> {
-        let (table, partition) = (&self.queues.tables.heads, head_partition(self.address));
-        let read = read_row(&self.queues, table, partition, stored::decode_head).await?;
+        let (table, partition) = (&self.context.tables.heads, head_partition(self.address));
+        let read = read_row(&self.context, table, partition, stored::decode_head).await?;
         Ok(read.unwrap_or_else(Head::absent))
     }
 
@@ -101,9 +104,9 @@ impl RegisterBackend for ManifestBackend {
     /// with transactions, the request also deletes the bodies of segments that `put` no longer
     /// lists.
     fn write_request(&self, before: &Head, put: &Head) -> RegisterWrite {
-        let tables = &self.queues.tables;
+        let tables = &self.context.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
-            let is_stored = live.table == BodyTable(0) && !self.queues.has_ring();
+            let is_stored = live.table == BodyTable(0) && !self.context.has_ring();
             is_stored && !put.live().contains_key(segment)
         });
         let delete = |(segment, _): (&Segment, _)| {
@@ -122,8 +125,8 @@ impl RegisterBackend for ManifestBackend {
 impl RegisterBackend for LogBackend {
     type Register = Log;
 
-    fn queue_store(&self) -> &QueueStore {
-        &self.queues
+    fn context(&self) -> &QueueContext {
+        &self.context
     }
 
     fn step(&self, round: &mut Round<Log>, event: Event<Log>) -> Vec<Action<Log>> {
@@ -131,14 +134,14 @@ impl RegisterBackend for LogBackend {
         let context = LogContext {
             segment: self.segment,
             recent: self.recent.get().unwrap_or(&none),
-            protocol: self.queues.protocol,
+            protocol: self.context.protocol,
         };
         round.step(event, &context)
     }
 
     async fn read(&self, copy: Option<Log>) -> Result<Log> {
         let copy = copy.unwrap_or_else(Log::absent);
-        read_log(&self.queues, self.address, self.register, &copy).await
+        read_log(&self.context, self.address, self.register, &copy).await
     }
 
     fn count_conflict(&self) {
@@ -147,7 +150,7 @@ impl RegisterBackend for LogBackend {
 
     fn write_request(&self, before: &Log, put: &Log) -> RegisterWrite {
         let rows = put.rows_since(before);
-        let tables = &self.queues.tables;
+        let tables = &self.context.tables;
         let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
         let mut plain = Vec::new();
         let mut mutations = vec![put_header(put.version(), &stored::encode_log_header(put))];
@@ -183,8 +186,8 @@ impl RegisterBackend for LogBackend {
 impl RegisterBackend for ClaimsBackend {
     type Register = State;
 
-    fn queue_store(&self) -> &QueueStore {
-        &self.queues
+    fn context(&self) -> &QueueContext {
+        &self.context
     }
 
     fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
@@ -195,9 +198,9 @@ impl RegisterBackend for ClaimsBackend {
     }
 
     async fn read(&self, _: Option<State>) -> Result<State> {
-        let table = &self.queues.tables.states;
+        let table = &self.context.tables.states;
         let partition = register_partition(self.address, self.register);
-        let read = read_row(&self.queues, table, partition, stored::decode_state).await?;
+        let read = read_row(&self.context, table, partition, stored::decode_state).await?;
         Ok(read.unwrap_or_else(State::absent))
     }
 
@@ -206,7 +209,7 @@ impl RegisterBackend for ClaimsBackend {
     }
 
     fn write_request(&self, before: &State, put: &State) -> RegisterWrite {
-        let table = &self.queues.tables.states;
+        let table = &self.context.tables.states;
         let partition = register_partition(self.address, self.register);
         let (before, put, bytes) = (before.version(), put.version(), stored::encode_state(put));
         RegisterWrite {
@@ -222,10 +225,10 @@ impl ClaimsBackend {
         let absent = Log::absent();
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let options = self.options.get();
-        let clock = self.queues.clock();
+        let clock = self.context.clock();
         let expired_by = options
             .retention_seconds
-            .filter(|retention| self.queues.may_expire(*retention))
+            .filter(|retention| self.context.may_expire(*retention))
             .map(|retention| expired_by(retention, clock.wall));
         self.log.with_cached(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,7 +240,7 @@ impl ClaimsBackend {
                 order: order.as_deref(),
                 leases: &leases,
                 clock,
-                protocol: self.queues.protocol,
+                protocol: self.context.protocol,
             })
         })
     }
@@ -246,14 +249,14 @@ impl ClaimsBackend {
 /// Reads the log in a versioned cell (row changed by compare-and-set), even if another segment uses
 /// the cell now. Reads only rows that `copy` lacks.
 pub(crate) async fn read_log(
-    queues: &QueueStore,
+    context: &QueueContext,
     address: Address,
     register: RegisterNumber,
     copy: &Log,
 ) -> Result<Log> {
     let mut read = 1;
     loop {
-        match read_log_once(queues, address, register, copy).await {
+        match read_log_once(context, address, register, copy).await {
             // Read again: another segment may have begun to use the versioned cell between the reads of the
             // header and of the rows.
             Err(error) if error.kind() == QueueErrorKind::Corrupt && read < MAX_LOG_READS => read += 1,
@@ -263,15 +266,15 @@ pub(crate) async fn read_log(
 }
 
 async fn read_log_once(
-    queues: &QueueStore,
+    context: &QueueContext,
     address: Address,
     register: RegisterNumber,
     copy: &Log,
 ) -> Result<Log> {
-    let table = &queues.tables.logs;
-    let (options, partition) = (queues.read_options(), register_partition(address, register));
-    let snapshot = queues.store.snapshot()?;
-    let Some((version, content)) = read_header(queues, &*snapshot, table, &partition).await? else {
+    let table = &context.tables.logs;
+    let (options, partition) = (context.read_options(), register_partition(address, register));
+    let snapshot = context.store.snapshot()?;
+    let Some((version, content)) = read_header(context, &*snapshot, table, &partition).await? else {
         return Ok(Log::absent());
     };
     let header = stored::decode_log_header(version, &content)?;
@@ -309,13 +312,13 @@ async fn read_log_once(
 /// Reads the header of a versioned cell (row changed by compare-and-set) that has several rows: its
 /// version, and the content of the static column. Returns `None` if the cell was never written.
 pub(crate) async fn read_header(
-    queues: &QueueStore,
+    context: &QueueContext,
     snapshot: &dyn Snapshot,
     table: &Arc<Table>,
     partition: &Cells,
 ) -> Result<Option<(Version, Vec<u8>)>> {
-    let options = queues.read_options();
-    let read = queues
+    let options = context.read_options();
+    let read = context
         .retry_unknown_table(|| snapshot.get_statics(table, partition, &options))
         .await?;
     let row = read.rows.iter().next();
@@ -351,7 +354,7 @@ pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
 
 /// Reads a versioned cell (row changed by compare-and-set) that is stored in a single row.
 async fn read_row<R>(
-    queues: &QueueStore,
+    context: &QueueContext,
     table: &Arc<Table>,
     partition: Cells,
     decode: fn(Version, &[u8]) -> std::result::Result<R, recto_protocol::queues::StoredError>,
@@ -361,10 +364,10 @@ async fn read_row<R>(
         partition,
         clustering: Cells::new(),
     };
-    let found = queues
+    let found = context
         .store
         .snapshot()?
-        .get(&read, &queues.read_options())
+        .get(&read, &context.read_options())
         .await?;
     let Some(row) = found.rows.iter().next() else {
         return Ok(None);

@@ -1,17 +1,16 @@
 //! Cached data of one live segment.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use recto_protocol::queues::{
-    Entry, Head, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _, RegisterNumber,
-    Segment, Seq, Standing, State, Target, Version,
+    Chunk, Entry, Head, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _, Segment,
+    Seq, Standing, State, Target, Version,
 };
 
 use crate::cas_loop::CasLoop;
 use crate::error::Result;
 use crate::register_tables::{ClaimsBackend, LogBackend, read_log};
-use crate::shard::Shard;
 
 /// Cached data of a live segment (run of messages in a shard that is not released yet) in this
 /// process.
@@ -26,6 +25,14 @@ pub(crate) struct LiveSegment {
     /// Number of messages that were checked for expiry, and the earliest due time of these
     /// messages. The retention of a message counts from its due time.
     first_due: Mutex<(Seq, Micros)>,
+}
+
+/// Message that is not resolved yet, as the cached log and state of its segment describe it.
+pub(crate) struct UnresolvedMessage {
+    pub(crate) seq: Seq,
+    pub(crate) chunk: Chunk,
+    pub(crate) entry: Entry,
+    pub(crate) pending: Option<Pending>,
 }
 
 /// Groups with unresolved messages, and the versions of the log and the state from which the groups
@@ -46,34 +53,17 @@ struct CachedInFlight {
 const COUNT_NANOS: u64 = 1_000_000_000;
 
 impl LiveSegment {
-    /// Creates the empty cache of a segment of the shard, without reading from the store.
-    pub(crate) fn new(shard: &Shard, number: Segment, register: RegisterNumber) -> Self {
-        let (queues, address) = (&shard.queues, shard.address);
-        let log = CasLoop::new(LogBackend {
-            queues: queues.clone(),
-            address,
-            segment: number,
-            register,
-            recent: OnceLock::new(),
-            bodies: Mutex::default(),
-            conflicts: Arc::clone(&shard.conflicts),
-        });
-        let claims = CasLoop::new(ClaimsBackend {
-            queues: queues.clone(),
-            address,
-            segment: number,
-            register,
-            log: Arc::clone(&log),
-            leases: Arc::clone(&shard.leases),
-            options: Arc::clone(&shard.queue.options),
-            order: Mutex::default(),
-            idle_segments: Arc::clone(&shard.idle_segments),
-            conflicts: Arc::clone(&shard.conflicts),
-        });
+    /// Creates the empty cache of a segment, without reading from the store.
+    pub(crate) fn new(
+        number: Segment,
+        log: LogBackend,
+        claims: impl FnOnce(Arc<CasLoop<LogBackend>>) -> ClaimsBackend,
+    ) -> Self {
+        let log = CasLoop::new(log);
         Self {
             number,
+            claims: CasLoop::new(claims(Arc::clone(&log))),
             log,
-            claims,
             has_transfers: AtomicBool::new(false),
             open_groups: Mutex::default(),
             in_flight: Mutex::default(),
@@ -173,7 +163,7 @@ impl LiveSegment {
     /// Returns the number of messages that receivers have, by cached data.
     pub(crate) fn count_in_flight(&self) -> usize {
         let backend = &self.claims.backend;
-        let now_nanos = backend.queues.environment.monotonic_nanos();
+        let now_nanos = backend.context.environment.monotonic_nanos();
         self.claims.with_cached(|state| {
             let Some(state) = state else { return 0 };
             let mut known = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
@@ -375,10 +365,10 @@ impl LiveSegment {
         if backend.recent.get().is_some() {
             return Ok(());
         }
-        let now = backend.queues.environment.now_micros();
+        let now = backend.context.environment.now_micros();
         let mut recent = Recent::new();
         for (number, register) in head.before(self.number, now) {
-            let log = read_log(&backend.queues, backend.address, register, &Log::absent()).await?;
+            let log = read_log(&backend.context, backend.address, register, &Log::absent()).await?;
             if log.segment() == number {
                 recent.extend(log.fingerprints());
             }
@@ -386,5 +376,27 @@ impl LiveSegment {
         // Ignore a failed `set`: another task has set the same ids before.
         let _ = backend.recent.set(recent);
         Ok(())
+    }
+
+    /// Returns the unresolved messages of the segment by cached data. `None`: the log of the segment is not
+    /// cached.
+    pub(crate) fn unresolved(&self) -> Option<Vec<UnresolvedMessage>> {
+        self.claims.with_cached(|state| {
+            let state = state.filter(|state| state.segment() == self.number);
+            self.with_log(|log| {
+                let open = log
+                    .messages()
+                    .filter(|(seq, ..)| state.is_none_or(|state| !state.resolved().has(*seq)));
+                open.map(|(seq, chunk, entry)| UnresolvedMessage {
+                    seq,
+                    chunk,
+                    entry: *entry,
+                    pending: state
+                        .and_then(|state| state.pending().get(&seq).copied())
+                        .or(entry.received.map(Pending::from)),
+                })
+                .collect()
+            })
+        })
     }
 }

@@ -16,29 +16,19 @@ use recto_protocol::queues::{Address, Live, Micros, Moved, Reach, Segment, Seq, 
 
 use crate::dead_lettering::is_unreachable;
 use crate::error::Result;
-use crate::inspect::UnresolvedMessage;
-use crate::queues::Queue;
+use crate::queue::Queue;
 use crate::redrive::CONCURRENT_TRANSFERS;
 use crate::segment::LiveSegment;
+use crate::segment::UnresolvedMessage;
 use crate::shard::Shard;
+use crate::transfer::RunLimits;
 
-/// Maximum number of segments, in all queues, that one maintenance run inspects for a merge.
-const MAX_INSPECTED_SEGMENTS: usize = 512;
-/// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
-/// because the messages of a segment are moved together.
-const MAX_MOVED: usize = 1_024;
 /// Maximum number of unresolved messages in a segment whose messages are moved: a sixteenth of the capacity
 /// of the target segment.
 const MAX_LEFT_MESSAGES: u32 = 256;
 /// Maximum total size of the unresolved messages in a segment whose messages are moved, in bytes: a sixteenth
 /// of the capacity of the target segment.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
-
-/// Remaining limits of one maintenance run: segments to inspect (`segments`) and messages to move (`messages`).
-struct RunLimits {
-    segments: usize,
-    messages: usize,
-}
 
 /// Unresolved message of an old segment, by its index, and the kind of segment that it moves to
 /// (due soon or much later).
@@ -47,14 +37,11 @@ type Straggler = (Seq, Reach);
 /// Merges segments of the queues `queues` once. A later maintenance run, or another process,
 /// retries moves that fail.
 pub(crate) async fn run(queues: &[Queue]) {
-    let mut limits = RunLimits {
-        segments: MAX_INSPECTED_SEGMENTS,
-        messages: MAX_MOVED,
-    };
+    let mut limits = RunLimits::default();
     let shards: Vec<_> = queues.iter().flat_map(|queue| queue.shards.all()).collect();
     let Some(first) = shards.first() else { return };
     // Start at a random shard, so that no shard waits forever for the shards before it.
-    let start = first.queues.random_below(shards.len());
+    let start = first.context.random_below(shards.len());
     for shard in shards.iter().cycle().skip(start).take(shards.len()) {
         let _ = shard.merge_segments(&mut limits).await;
     }
@@ -67,7 +54,7 @@ impl Shard {
     /// # Errors
     /// The store is unreachable.
     async fn merge_segments(self: &Arc<Self>, limits: &mut RunLimits) -> Result<()> {
-        let most = self.queues.protocol.scattered_segments;
+        let most = self.context.protocol.scattered_segments;
         // The cached head suffices to decide: a process that opens many segments has them in its
         // cached head.
         if self.queue.options.get().is_ordered || self.head(false).await?.live().len() <= most {
@@ -77,9 +64,9 @@ impl Shard {
         let sealed = head.live().iter().filter(|(_, live)| live.count.is_some());
         let sealed: Vec<_> = sealed.map(|(number, live)| (*number, *live)).collect();
         let mut surplus = head.live().len().saturating_sub(most);
-        let start = self.queues.random_below(sealed.len());
+        let start = self.context.random_below(sealed.len());
         for (number, live) in sealed.iter().cycle().skip(start).take(sealed.len()) {
-            if surplus == 0 || limits.segments == 0 || limits.messages == 0 {
+            if surplus == 0 || limits.is_reached() {
                 break;
             }
             match self.merge_segment(*number, *live, limits).await {
@@ -109,7 +96,7 @@ impl Shard {
             return Ok(false);
         }
         self.load(&segment).await?;
-        let now = self.queues.environment.now_micros();
+        let now = self.context.environment.now_micros();
         let Some(stragglers) = segment.stragglers(self.address, now) else {
             return Ok(false);
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_protocol::queues::{
-    Head, Live, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
+    Head, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
 };
 
 use crate::error::Result;
@@ -27,7 +27,7 @@ impl Shard {
     /// # Errors
     /// The store is unreachable, or stored data is damaged. Another call continues the release.
     pub(crate) async fn release(self: &Arc<Self>, segment: &LiveSegment, purges: bool) -> Result<Released> {
-        let time = self.queues.request_timeout;
+        let time = self.context.request_timeout;
         let mut releasing = self.releasing(segment, purges);
         let mut event = ReleaseEvent::Begin;
         loop {
@@ -51,7 +51,7 @@ impl Shard {
     }
 
     fn releasing(&self, segment: &LiveSegment, purges: bool) -> Releasing {
-        let (address, protocol) = (self.address, self.queues.protocol);
+        let (address, protocol) = (self.address, self.context.protocol);
         let (no_log, no_state) = (Log::absent(), State::absent());
         segment.claims.with_cached(|state| {
             segment.log.with_cached(|log| {
@@ -66,13 +66,6 @@ impl Shard {
         })
     }
 
-    /// Reads the head (manifest of the shard) with serial consistency, and returns its entry for a
-    /// segment. Returns `None` if the segment was released.
-    pub(crate) async fn find(&self, number: recto_protocol::queues::Segment) -> Result<Option<Live>> {
-        let head = self.head.read().await?;
-        Ok(head.live().get(&number).copied())
-    }
-
     /// Sends a command to the state of the segment `origin`, from which a message was moved.
     pub(crate) async fn call_source(
         &self,
@@ -80,7 +73,7 @@ impl Shard {
         command: StateWish,
         time: Duration,
     ) -> Result<StateAnswer> {
-        let source = self.queues.shard_at(origin.address);
+        let source = self.shard_cache.shard_at(origin.address);
         let is_gone =
             |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
         if source.head.with_cached(|head| head.is_some_and(is_gone)) {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use recto_protocol::queues::{
-    BodyTable, Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction,
-    SendAnswer, SendEvent, Sending, ShardEvent, reach,
+    Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction, SendAnswer,
+    SendEvent, Sending, ShardEvent, reach,
 };
 
 use crate::append::ChunkBodies;
 use crate::body_format::Body;
+use crate::context::micros;
+use crate::context::{QueueContext, committed_bytes};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
-use crate::place::{QueueStore, committed_bytes};
-use crate::receipts::micros;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
@@ -117,10 +117,10 @@ impl Shards {
         messages: &[NewMessage],
         results: &mut [Option<Result<Sent>>],
     ) -> BTreeMap<Destination, Vec<Append>> {
-        let queues = self.queues();
-        let sent = queues.environment.now_micros();
+        let context = self.context();
+        let sent = context.environment.now_micros();
         let options = self.options();
-        let committed_bytes = committed_bytes(&queues.store.limits());
+        let committed_bytes = committed_bytes(&context.store.limits());
         let most_bytes = committed_bytes.min(MAX_APPEND_BYTES);
         let mut appends: BTreeMap<Destination, Vec<Append>> = BTreeMap::new();
         for (number, message) in messages.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Shards {
                 results[number] = Some(Err(error));
                 continue;
             }
-            let mut entry = entry(queues, message, sent, &options);
+            let mut entry = entry(context, message, sent, &options);
             let (to, reach) = (self.destination(&entry, &options), reach(&entry));
             let here = appends.entry(to).or_default();
             let last = here.iter().rposition(|append| append.reach == reach);
@@ -210,10 +210,10 @@ impl Append {
 }
 
 /// Creates the log entry of a message: its id, size, times, group and deduplication id.
-fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
+fn entry(context: &QueueContext, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
     let delay = micros(message.delay.unwrap_or(options.delay));
     Entry {
-        id: MessageId(queues.random()),
+        id: MessageId(context.random()),
         index: 0,
         size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
         sent,
@@ -240,13 +240,13 @@ impl Shard {
         entries: &Arc<[Entry]>,
         bodies: &Arc<[Body]>,
     ) -> Result<Vec<Placed>> {
-        let until = self.queues.deadline(self.queues.request_timeout);
+        let until = self.context.deadline(self.context.request_timeout);
         let load = ChunkBodies {
             is_deduplicated: entries.iter().any(|entry| entry.deduplication.is_some()),
             bodies: Arc::clone(bodies),
         };
-        let (count, protocol) = (entries.len(), self.queues.protocol);
-        let chunk = Chunk(self.queues.random());
+        let (count, protocol) = (entries.len(), self.context.protocol);
+        let chunk = Chunk(self.context.random());
         let entries = Arc::clone(entries);
         let (address, tenure) = (self.address, self.tenure);
         let mut sending = Sending::new(address, tenure, reach, chunk, entries, protocol);
@@ -257,30 +257,12 @@ impl Shard {
         loop {
             match sending.step(event) {
                 SendAction::Shard(_, action) => {
-                    let left = self.queues.time_left(until);
+                    let left = self.context.time_left(until);
                     event = SendEvent::Shard(self.execute_append(action, &load, left).await?);
                 }
                 SendAction::Answer(response) => return self.sent(response, count),
             }
         }
-    }
-
-    /// Returns the body table that the work unit (temporary queue) of this shard uses alone.
-    /// Returns `None` if the shard belongs to a queue, or if the store has no ring of body tables.
-    pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
-        let Some(unit) = self.queue.unit.get().filter(|_| self.queues.has_ring()) else {
-            return Ok(None);
-        };
-        if let Some(table) = self.queues.ring.unit_table(*unit) {
-            return Ok(Some(table));
-        }
-        self.queues.read_ring().await?;
-        let table = self.queues.ring.unit_table(*unit);
-        table.map(Some).ok_or_else(|| {
-            let message = "the work unit has no table of message bodies: it has ended, or its begin was \
-                           interrupted";
-            QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin the work unit again")
-        })
     }
 
     /// Returns the event that starts the protocol of sending. It contains the open segment if the

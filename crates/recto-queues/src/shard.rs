@@ -1,20 +1,22 @@
 //! Shard (part of a queue with its own order), with the data that this process caches of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use recto_protocol::queues::{Address, Head, Leases, Live, Segment, Seq, Tenure};
+use recto_protocol::queues::{
+    Address, Head, Leases, Live, Micros, Place, RegisterNumber, Segment, Seq, Tenure,
+};
 
 use crate::affinity::Conflicts;
 use crate::cas_loop::CasLoop;
-use crate::error::Result;
-use crate::expiry::FirstDue;
+use crate::context::QueueContext;
+use crate::empty_poll::EmptyPollCache;
+use crate::error::{QueueError, Result};
 use crate::idle_segments::IdleSegments;
 use crate::local_queue::LocalQueue;
-use crate::notifier::EmptyPollCache;
-use crate::place::QueueStore;
-use crate::register_tables::ManifestBackend;
+use crate::notifier::{Listener, Notifier};
+use crate::register_tables::{ClaimsBackend, LogBackend, ManifestBackend};
 use crate::segment::LiveSegment;
 
 /// Maximum number of live segments of a shard whose data a process caches. The process reads the
@@ -24,9 +26,15 @@ pub(crate) const MAX_CACHED_SEGMENTS: usize = 64;
 /// use their segments more often.
 const IDLE_RUNS: usize = 3;
 
+/// For each segment, the due time of its oldest unresolved message, as the last check of the
+/// segment found it. The retention of a message counts from its due time.
+pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
+
 /// Shard of a queue, with the data that this process caches of it.
 pub(crate) struct Shard {
-    pub(crate) queues: QueueStore,
+    pub(crate) context: QueueContext,
+    /// Shards of this process, to which messages may move.
+    pub(crate) shard_cache: Arc<ShardCache>,
     pub(crate) address: Address,
     /// Epoch of the queue's registry slot, which distinguishes the queue from others that had the
     /// slot before.
@@ -63,14 +71,117 @@ struct SegmentCache {
     earlier_lookups: [u64; IDLE_RUNS],
 }
 
+/// Shards that this process uses, each with one shared instance, and the data of their queues.
+#[derive(Default)]
+struct KnownShards {
+    /// Shards by address, and by the epoch of their registry slot (one use of the slot by a queue).
+    shards: BTreeMap<(Address, Tenure), Weak<Shard>>,
+    queues: BTreeMap<(Place, Tenure), Weak<LocalQueue>>,
+}
+
+/// Shards of this process, each with one shared instance, and the notifier of the process.
+pub(crate) struct ShardCache {
+    pub(crate) context: QueueContext,
+    /// Notifier, by which processes learn of messages that other processes sent.
+    pub(crate) notifier: Arc<Notifier>,
+    known: Mutex<KnownShards>,
+}
+
+impl ShardCache {
+    pub(crate) fn new(context: QueueContext) -> Arc<Self> {
+        Arc::new(Self {
+            notifier: Notifier::new(&context),
+            context,
+            known: Mutex::default(),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownShards> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the shard at `address`, for the queue that used the registry slot in the epoch
+    /// `tenure`. All users in this process share the shard and its cached data.
+    pub(crate) fn shard(self: &Arc<Self>, address: Address, tenure: Tenure) -> Arc<Shard> {
+        let mut known = self.known();
+        if let Some(shard) = known.shards.get(&(address, tenure)).and_then(Weak::upgrade) {
+            return shard;
+        }
+        let shard = Arc::new(Shard::new(
+            self,
+            address,
+            tenure,
+            known.queue(address.place, tenure),
+        ));
+        // Remove unused entries, so that the size of the map depends on the shards in use, and not
+        // on all shards that were ever used.
+        known.shards.retain(|_, shard| shard.strong_count() > 0);
+        known.shards.insert((address, tenure), Arc::downgrade(&shard));
+        shard
+    }
+
+    /// Returns the shards of this process at `address`, of all queues that have used the registry
+    /// slot.
+    pub(crate) fn cached_at(&self, address: Address) -> Vec<Arc<Shard>> {
+        let known = self.known();
+        let here = (address, Tenure::default())..=(address, Tenure(u64::MAX));
+        let here = known.shards.range(here);
+        here.filter_map(|(_, shard)| shard.upgrade()).collect()
+    }
+
+    /// Wakes one waiting receiver of each selected shard, because a message may have become available.
+    fn wake(&self, is_woken: &dyn Fn(Address) -> bool) {
+        let known = self.known();
+        let woken = known.shards.iter().filter(|((address, _), _)| is_woken(*address));
+        let woken: Vec<_> = woken.filter_map(|(_, shard)| shard.upgrade()).collect();
+        drop(known);
+        for shard in woken {
+            shard.wake_receiver();
+        }
+    }
+
+    /// Returns the shard at `address`, for the newest queue with this registry slot that the
+    /// process knows.
+    pub(crate) fn shard_at(self: &Arc<Self>, address: Address) -> Arc<Shard> {
+        let newest = self
+            .cached_at(address)
+            .into_iter()
+            .max_by_key(|shard| shard.tenure);
+        newest.unwrap_or_else(|| self.shard(address, Tenure::default()))
+    }
+
+    /// Registers a receiver that waits for messages of other processes. `None`: the store needs no
+    /// notifier.
+    pub(crate) fn listen(self: &Arc<Self>) -> Option<Listener> {
+        let cache = Arc::clone(self);
+        self.notifier.listen(move |is_woken| cache.wake(is_woken))
+    }
+}
+
+impl KnownShards {
+    /// Returns the data that the shards of a queue share. `place` is the queue's registry slot, and
+    /// `tenure` the epoch (use of the slot by one queue).
+    fn queue(&mut self, place: Place, tenure: Tenure) -> Arc<LocalQueue> {
+        if let Some(queue) = self.queues.get(&(place, tenure)).and_then(Weak::upgrade) {
+            return queue;
+        }
+        self.queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = Arc::<LocalQueue>::default();
+        self.queues.insert((place, tenure), Arc::downgrade(&queue));
+        queue
+    }
+}
+
 impl Shard {
-    pub(crate) fn new(queues: &QueueStore, address: Address, tenure: Tenure, queue: Arc<LocalQueue>) -> Self {
+    fn new(shard_cache: &Arc<ShardCache>, address: Address, tenure: Tenure, queue: Arc<LocalQueue>) -> Self {
+        let context = &shard_cache.context;
         let head = CasLoop::new(ManifestBackend {
-            queues: queues.clone(),
+            context: context.clone(),
             address,
         });
         Self {
-            queues: queues.clone(),
+            context: context.clone(),
+            shard_cache: Arc::clone(shard_cache),
             address,
             tenure,
             queue,
@@ -81,7 +192,7 @@ impl Shard {
             polled_nanos: AtomicU64::new(0),
             // Begin with 0 or 1 at random: of many processes that poll only once, half then prefer
             // new messages.
-            polls: AtomicU64::new(u64::from(queues.random_below(2) == 1)),
+            polls: AtomicU64::new(u64::from(context.random_below(2) == 1)),
             empty_poll: EmptyPollCache::default(),
             first_due: Mutex::default(),
             idle_segments: Arc::default(),
@@ -91,7 +202,7 @@ impl Shard {
 
     /// Returns whether another process may change the data that this process caches.
     pub(crate) fn is_shared(&self) -> bool {
-        self.queues.store.limits().remote
+        self.context.store.limits().remote
     }
 
     /// Wakes a waiting receiver of this process, because a message may have become available.
@@ -104,7 +215,7 @@ impl Shard {
     /// available.
     pub(crate) fn notify_receivers(&self) {
         self.wake_receiver();
-        self.queues.notify(self.address);
+        self.shard_cache.notifier.notify(self.address);
     }
 
     /// Returns the head (manifest) of the shard. Reads it if it is not cached, or if `anew` is set and other
@@ -114,6 +225,30 @@ impl Shard {
         match cached {
             Some(head) if !(anew && self.is_shared()) => Ok(head),
             _ => self.head.read().await,
+        }
+    }
+
+    /// Reads the head (manifest of the shard) with serial consistency, and returns its entry for a
+    /// segment. Returns `None` if the segment was released.
+    pub(crate) async fn find(&self, number: Segment) -> Result<Option<Live>> {
+        let head = self.head.read().await?;
+        Ok(head.live().get(&number).copied())
+    }
+
+    /// Returns the head (manifest) of the shard.
+    ///
+    /// # Errors
+    /// The queue was deleted, so another queue may use its registry slot, or the store is
+    /// unreachable.
+    pub(crate) async fn serving(&self) -> Result<Head> {
+        // Take a snapshot, which fails if the store is closed. Otherwise, a call with a cached head
+        // would succeed on a closed store.
+        self.context.store.snapshot()?;
+        let head = self.head(true).await?;
+        if head.serves(self.tenure) && !self.queue.is_deleted.load(Ordering::Acquire) {
+            Ok(head)
+        } else {
+            Err(QueueError::deleted())
         }
     }
 
@@ -133,9 +268,33 @@ impl Shard {
         if cache.segments.len() >= MAX_CACHED_SEGMENTS {
             cache.evict_one();
         }
-        let segment = Arc::new(LiveSegment::new(self, number, live.register));
+        let segment = Arc::new(self.open_segment(number, live.register));
         cache.segments.insert(number, (lookups, Arc::clone(&segment)));
         segment
+    }
+
+    fn open_segment(&self, number: Segment, register: RegisterNumber) -> LiveSegment {
+        let log = LogBackend {
+            context: self.context.clone(),
+            address: self.address,
+            segment: number,
+            register,
+            recent: OnceLock::new(),
+            bodies: Mutex::default(),
+            conflicts: Arc::clone(&self.conflicts),
+        };
+        LiveSegment::new(number, log, |log| ClaimsBackend {
+            context: self.context.clone(),
+            address: self.address,
+            segment: number,
+            register,
+            log,
+            leases: Arc::clone(&self.leases),
+            options: Arc::clone(&self.queue.options),
+            order: Mutex::default(),
+            idle_segments: Arc::clone(&self.idle_segments),
+            conflicts: Arc::clone(&self.conflicts),
+        })
     }
 
     /// Returns the cached data of a segment, if there is any.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use recto_protocol::queues::{Address, Fingerprint, Place, Receipt, Shard as ShardNumber, Tenure};
 
 use crate::affinity::{Conflicts, ShardChoice};
+use crate::context::QueueContext;
 use crate::error::Result;
-use crate::local_queue::LocalQueue;
+use crate::local_queue::{ClaimReservation, LocalQueue};
+use crate::notifier::Listener;
 use crate::options::{Destination, ShardOptions};
-use crate::place::QueueStore;
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardCache};
 use crate::totals::{Counter, Totals};
 
 /// Messages of a queue, in all its shards, with the data that this process caches. Cheap to clone.
@@ -20,30 +21,23 @@ use crate::totals::{Counter, Totals};
 #[derive(Clone)]
 pub struct Shards(Arc<[Arc<Shard>]>);
 
-impl QueueStore {
-    /// Returns a handle to the messages of a queue with `count` shards (at least one). The registry
+impl Shards {
+    /// Creates a handle to the messages of a queue with `count` shards (at least one). The registry
     /// slot `place` and the epoch `tenure` (use of the slot by one queue) identify the queue.
-    pub fn shards(&self, place: Place, tenure: Tenure, count: u16) -> Shards {
+    pub(crate) fn new(cache: &Arc<ShardCache>, place: Place, tenure: Tenure, count: u16) -> Self {
         let address = |shard| Address {
             place,
             shard: ShardNumber(shard),
         };
-        let shards = (0..count.max(1)).map(|shard| self.shard(address(shard), tenure));
-        Shards(shards.collect())
+        let shards = (0..count.max(1)).map(|shard| cache.shard(address(shard), tenure));
+        Self(shards.collect())
     }
 
-    /// Returns a handle to the messages of the queue to which messages are moved.
-    pub(crate) fn shards_of(&self, destination: Destination) -> Shards {
-        let Destination {
-            place,
-            tenure,
-            shards,
-        } = destination;
-        self.shards(place, tenure, shards)
+    /// Creates a handle to the messages of the queue to which messages are moved.
+    pub(crate) fn of_destination(cache: &Arc<ShardCache>, to: Destination) -> Self {
+        Self::new(cache, to.place, to.tenure, to.shards)
     }
-}
 
-impl Shards {
     /// Creates a handle to a single shard, even if its queue has more shards.
     pub(crate) fn only(shard: Arc<Shard>) -> Self {
         Self([shard].into())
@@ -58,8 +52,14 @@ impl Shards {
         &self.0[0]
     }
 
-    pub(crate) fn queues(&self) -> &QueueStore {
-        &self.first().queues
+    pub(crate) fn context(&self) -> &QueueContext {
+        &self.first().context
+    }
+
+    /// Registers a receiver that waits for messages of other processes. `None`: the store needs no
+    /// notifier.
+    pub(crate) fn listen(&self) -> Option<Listener> {
+        self.first().shard_cache.listen()
     }
 
     pub(crate) fn queue(&self) -> &LocalQueue {
@@ -68,7 +68,7 @@ impl Shards {
 
     /// Returns whether two queues use the same open store, so that messages can move between them.
     pub(crate) fn shares_store_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.queues().commits, &other.queues().commits)
+        Arc::ptr_eq(&self.context().commits, &other.context().commits)
     }
 
     /// Sets the options for all users of the queue in this process, unless their current options are from a
@@ -159,12 +159,37 @@ impl Shards {
         &self,
         which: impl Fn(&Conflicts) -> &Counter,
     ) -> ShardChoice<impl Fn(usize) -> u64, impl Fn() -> usize> {
-        let environment = &self.queues().environment;
+        let environment = &self.context().environment;
         ShardChoice {
             count: self.0.len(),
             conflicts: move |shard: usize| which(&self.0[shard].conflicts).get(),
             draw: || usize::from(u16::from_be_bytes(environment.random())),
             now_nanos: environment.monotonic_nanos(),
         }
+    }
+
+    /// Reserves up to `wanted` messages of the queue's limit of messages in flight. Messages that
+    /// other receivers of this process are claiming count against the limit.
+    pub(crate) fn reserve_claim(&self, wanted: usize) -> ClaimReservation<'_> {
+        let count_receivable = |claiming| self.count_receivable(wanted, claiming);
+        self.queue().reserve_claim(count_receivable)
+    }
+
+    /// Returns how many messages may be received below the limit of messages in flight, at most `wanted`.
+    /// `claiming` is the number of messages that other receivers of this process are claiming. Only cached
+    /// segments are counted, so the limit may be exceeded.
+    pub(crate) fn count_receivable(&self, wanted: usize, claiming: usize) -> usize {
+        let most = (self.options().max_in_flight as usize).saturating_sub(claiming);
+        let known: Vec<_> = self
+            .all()
+            .iter()
+            .flat_map(|shard| shard.cached_segments())
+            .collect();
+        let pending: usize = known.iter().map(|segment| segment.count_pending()).sum();
+        if pending + wanted <= most {
+            return wanted;
+        }
+        let in_flight = known.iter().map(|segment| segment.count_in_flight()).sum();
+        wanted.min(most.saturating_sub(in_flight))
     }
 }

@@ -8,23 +8,20 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `ring_cache` | ring as this process knows it, for opening segments |
-//! | `backend` | storage of the ring in its table |
-//! | `recycler` | steps of the maintenance, and their times |
+//! | `recycler` | state of the maintenance, and commands to the ring |
+//! | `rotation` | steps of the maintenance, and their times |
 //! | `references` | references to the tables |
 //! | `fencing`, `rehoming`, `emptying` | closing a table, copying bodies from it, and emptying it |
 //! | `sizes` | number of messages and bytes in a table |
 //! | [`status`] | state of the ring, for users |
 
-mod backend;
 mod emptying;
 mod fencing;
-pub(crate) mod recycler;
+mod recycler;
 mod references;
 mod rehoming;
-mod ring_cache;
+pub(crate) mod rotation;
 mod sizes;
 pub mod status;
 
 pub(crate) use recycler::TableRecycler;
-pub(crate) use ring_cache::RingCache;

@@ -24,6 +24,34 @@ pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
 /// Error text of a dead letter whose body is missing or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 
+/// Maximum number of segments, of all queues together, that one maintenance run inspects for messages
+/// to move.
+const MAX_INSPECTED_SEGMENTS: usize = 512;
+/// Number of moved messages after which a maintenance run inspects no more segments. The run may exceed it,
+/// because the messages of a segment are moved together.
+const MAX_MOVED: usize = 1_024;
+
+/// Remaining limits of one maintenance run: segments to inspect, and messages to move.
+pub(crate) struct RunLimits {
+    pub(crate) segments: usize,
+    pub(crate) messages: usize,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            segments: MAX_INSPECTED_SEGMENTS,
+            messages: MAX_MOVED,
+        }
+    }
+}
+
+impl RunLimits {
+    pub(crate) fn is_reached(&self) -> bool {
+        self.segments == 0 || self.messages == 0
+    }
+}
+
 /// Target of a moved message.
 #[derive(Clone, Copy)]
 pub(crate) enum TransferTarget<'t> {
@@ -64,7 +92,7 @@ impl Shard {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
             content.attributes.extend(attributes);
         };
-        let to = self.queues.shards_of(dead_letters.to);
+        let to = Shards::of_destination(&self.shard_cache, dead_letters.to);
         let target = TransferTarget::Queue(&to, claim);
         let moved = self.transfer(segment, live, seq, target, change).await?;
         self.queue
@@ -88,7 +116,7 @@ impl Shard {
         if target.address == self.address {
             return self.transfer_within_shard(segment, live, seq, Reach::Near).await;
         }
-        let to = Shards::only(self.queues.shard_at(target.address));
+        let to = Shards::only(self.shard_cache.shard_at(target.address));
         let target = TransferTarget::Queue(&to, None);
         self.transfer(segment, live, seq, target, remove_dead_letter_attributes)
             .await
@@ -150,12 +178,12 @@ impl Shard {
             segment: segment.number,
             seq,
         };
-        let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
+        let (chunk, protocol) = (Chunk(self.context.random()), self.context.protocol);
         let (target, claim, arrived) = match to {
             // The other queue counts its retention from the current time, regardless of the
             // message's age, so it keeps the message for the full retention.
             TransferTarget::Queue(shards, claim) => {
-                let now = self.queues.environment.now_micros();
+                let now = self.context.environment.now_micros();
                 (shards.shard_for_transfer(entry.group), claim, Some(now))
             }
             TransferTarget::Shard(_) => (self, None, entry.arrived),
@@ -191,7 +219,7 @@ impl Shard {
         target: &Arc<Self>,
         load: &ChunkBodies,
     ) -> Result<Moved> {
-        let time = self.queues.request_timeout;
+        let time = self.context.request_timeout;
         // Keep a reference to the target shard, so that it stays in the cache while the message is moved
         // there.
         let mut target = Arc::clone(target);
@@ -207,7 +235,7 @@ impl Shard {
                 }
                 MoveAction::Shard(address, action) => {
                     if target.address != address {
-                        target = self.queues.shard_at(address);
+                        target = self.shard_cache.shard_at(address);
                     }
                     let event = target.execute_append(action, load, time).await?;
                     target.notify_receivers();

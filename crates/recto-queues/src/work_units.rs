@@ -2,12 +2,13 @@
 //! it still has messages.
 
 use recto_protocol::queues::{
-    Place, PlaceRow, QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish, Unit,
+    QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish,
 };
 
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::queues::{Queue, Queues, rejection};
-use crate::table_recycling::recycler;
+use crate::queue::Queue;
+use crate::queues::{Queues, rejection};
+use crate::table_recycling::rotation;
 
 /// Maximum number of attempts to get a table for a work unit (temporary queue). After each failed
 /// attempt, a table is added to the ring of body tables.
@@ -25,7 +26,7 @@ impl Queues {
     /// - No table is free. The work unit has begun, but accepts no messages before it has a table.
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let name = QueueName::new("unit", name)?;
-        let id = QueueId(self.0.queues.random());
+        let id = QueueId(self.0.shards.context.random());
         let command = RegistryWish::Begin {
             id,
             queue,
@@ -93,25 +94,6 @@ impl Queues {
         found.await?.ok_or_else(|| no_unit(name))
     }
 
-    pub(crate) fn unit_handle(
-        &self,
-        registry: &Registry,
-        place: Place,
-        row: &PlaceRow,
-        unit: &Unit,
-    ) -> Option<Queue> {
-        let (.., queue) = registry.queue(unit.queue)?;
-        let known = self.build_handle(registry, place, row, queue);
-        // Ignore a failed `set`: the id is already set, to the same value.
-        let _ = known.shards.queue().unit.set(unit.id);
-        self.keep_handle(unit.id, &known.shards);
-        Some(Queue {
-            id: unit.id,
-            unit: Some(unit.name.clone()),
-            ..known
-        })
-    }
-
     /// Takes a table of the ring of body tables for a work unit (temporary queue). The work unit
     /// then uses the table alone.
     async fn take_table(&self, unit: QueueId) -> Result<()> {
@@ -122,8 +104,8 @@ impl Queues {
             if recycler.call(RingWish::Begin(unit)).await? == RingAnswer::Done {
                 return Ok(());
             }
-            let ring = recycler.queues.read_ring().await?;
-            let size = self.with_registry(recycler::size).await?;
+            let ring = recycler.context.read_ring().await?;
+            let size = self.with_registry(rotation::table_count).await?;
             if !recycler.grow_to(&ring, size).await? {
                 break;
             }

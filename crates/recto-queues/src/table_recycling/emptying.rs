@@ -21,8 +21,8 @@ impl TableRecycler {
         references: &TableReferences,
         table: BodyTable,
     ) -> Result<()> {
-        let owner = Owner(self.queues.random());
-        let mut emptying = Emptying::new(table, owner, self.queues.protocol);
+        let owner = Owner(self.context.random());
+        let mut emptying = Emptying::new(table, owner, self.context.protocol);
         let mut event = KeepEvent::Begin;
         loop {
             event = match emptying.step(event) {
@@ -53,8 +53,8 @@ impl TableRecycler {
 
     /// Sends the request to empty the table. The request is sent once and never repeated.
     async fn empty_table(&self, table: BodyTable) -> Emptied {
-        let table = self.queues.tables.bodies(table);
-        match self.queues.store.empty_table(&table).await {
+        let table = self.context.tables.bodies(table);
+        match self.context.store.empty_table(&table).await {
             Ok(TableOutcome::Done) => Emptied::Done,
             Ok(TableOutcome::Unknown(_)) => Emptied::Unknown,
             Err(error) => {
@@ -65,22 +65,11 @@ impl TableRecycler {
     }
 
     pub(crate) async fn drop_retired(&self, table: BodyTable) -> Result<()> {
-        let name = self.queues.tables.bodies(table);
-        match self.queues.store.drop_table(name.name()).await? {
+        let name = self.context.tables.bodies(table);
+        match self.context.store.drop_table(name.name()).await? {
             TableOutcome::Done => self.call(RingWish::Dropped(table)).await.map(drop),
             // The table may not have been dropped, so a later run tries again.
             TableOutcome::Unknown(_) => Ok(()),
         }
-    }
-
-    /// Creates the table with the next unused id, and adds it to the ring (list of body tables).
-    pub(crate) async fn grow(&self, ring: &Ring) -> Result<RingAnswer> {
-        let Some(next) = ring.next() else {
-            return Ok(RingAnswer::Full);
-        };
-        self.queues
-            .create_body_table(&self.queues.tables.bodies(next))
-            .await?;
-        self.call(RingWish::Add(next)).await
     }
 }

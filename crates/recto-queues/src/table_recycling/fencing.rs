@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use recto_protocol::queues::{
-    Address, BodyTable, Fencing, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Register as _, Registry,
-    Ring, RingWish,
+    Address, BodyTable, Fencing, HeadWish, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Register as _,
+    Registry, Ring, RingWish,
 };
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::place::QueueStore;
 use crate::shard::Shard;
 use crate::table_recycling::TableRecycler;
-use crate::table_recycling::references::{SHARDS_AT_ONCE, shards};
+use crate::table_recycling::references::{SHARDS_AT_ONCE, addresses};
 
 impl TableRecycler {
     /// Records in every head (shard manifest) that the table is closing. The caller must have read
@@ -25,7 +24,7 @@ impl TableRecycler {
         table: BodyTable,
         life: Life,
     ) -> Result<()> {
-        let fences = stream::iter(shards(registry)).map(|address| self.fence_one(ring, table, address));
+        let fences = stream::iter(addresses(registry)).map(|address| self.fence_one(ring, table, address));
         let fenced: Vec<Result<()>> = fences.buffer_unordered(SHARDS_AT_ONCE).collect().await;
         // Return an error only after all heads got the command, so that one unreachable head does not keep
         // the table open in the other heads.
@@ -36,15 +35,15 @@ impl TableRecycler {
     }
 
     async fn fence_one(&self, ring: &Ring, table: BodyTable, address: Address) -> Result<()> {
-        let shard = self.queues.shard_at(address);
-        let mut fencing = Fencing::new(table, ring.version(), self.queues.protocol);
+        let shard = self.shards.shard_at(address);
+        let mut fencing = Fencing::new(table, ring.version(), self.context.protocol);
         let mut event = KeepEvent::Begin;
         loop {
             event = match fencing.step(event) {
-                KeepAction::Head(command) => call_manifest(&shard, command, &self.queues).await?,
+                KeepAction::Head(command) => call_manifest(&shard, command).await?,
                 KeepAction::Seal(segment, live) => {
                     let segment = shard.segment(segment, live);
-                    let time = self.queues.request_timeout;
+                    let time = self.context.request_timeout;
                     match segment.log.call(LogWish::Seal, time).await? {
                         LogAnswer::Sealed(count) => KeepEvent::Sealed(Some(count)),
                         _ => KeepEvent::Sealed(None),
@@ -59,12 +58,8 @@ impl TableRecycler {
 
 /// Sends a command to a shard's head (manifest). Returns its response, and the head after the
 /// command.
-pub(crate) async fn call_manifest(
-    shard: &Arc<Shard>,
-    command: recto_protocol::queues::HeadWish,
-    queues: &QueueStore,
-) -> Result<KeepEvent> {
-    let response = shard.head.call(command, queues.request_timeout).await?;
+pub(crate) async fn call_manifest(shard: &Arc<Shard>, command: HeadWish) -> Result<KeepEvent> {
+    let response = shard.head.call(command, shard.context.request_timeout).await?;
     Ok(KeepEvent::Head(response, shard.head(false).await?))
 }
 

@@ -1,12 +1,13 @@
 //! Live segments of all shards, by the body table that they refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use recto_protocol::queues::{Address, BodyTable, Live, Registry, Segment};
 
 use crate::error::Result;
-use crate::place::QueueStore;
+use crate::shard::ShardCache;
 
 /// Maximum number of shards whose heads are read or changed concurrently.
 pub(crate) const SHARDS_AT_ONCE: usize = 16;
@@ -16,7 +17,7 @@ pub(crate) const SHARDS_AT_ONCE: usize = 16;
 pub(crate) struct TableReferences(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
 
 /// Returns the addresses of all shards that ever existed, including shards of deleted queues.
-pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
+pub(crate) fn addresses(registry: &Registry) -> Vec<Address> {
     let places = registry.places();
     let shards = places.flat_map(|(place, row)| row.shards().map(move |shard| Address { place, shard }));
     shards.collect()
@@ -25,9 +26,9 @@ pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
 impl TableReferences {
     /// Reads the heads (shard manifests) of all shards, and collects their live segments. The
     /// caller must have read `registry` before.
-    pub(crate) async fn read(queues: &QueueStore, registry: &Registry) -> Result<Self> {
-        let heads = stream::iter(shards(registry)).map(|address| async move {
-            let head = queues.shard_at(address).head.read().await?;
+    pub(crate) async fn read(shards: &Arc<ShardCache>, registry: &Registry) -> Result<Self> {
+        let heads = stream::iter(addresses(registry)).map(|address| async move {
+            let head = shards.shard_at(address).head.read().await?;
             Ok::<_, crate::QueueError>((address, head))
         });
         let mut heads = heads.buffer_unordered(SHARDS_AT_ONCE);

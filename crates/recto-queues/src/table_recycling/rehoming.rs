@@ -8,8 +8,8 @@ use recto_protocol::queues::{
     Address, BodyTable, Chunk, Entry, KeepAction, KeepEvent, Live, Rehoming, Segment,
 };
 
+use crate::body_tables::Written;
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::place::Written;
 use crate::shard::Shard;
 use crate::table_recycling::TableRecycler;
 use crate::table_recycling::fencing::{call_manifest, damaged};
@@ -24,19 +24,19 @@ impl TableRecycler {
     /// Copies the remaining bodies of a segment to the open table, or releases the segment if all its messages are
     /// resolved.
     pub(crate) async fn rehome(&self, address: Address, number: Segment, live: Live) -> Result<()> {
-        let shard = self.queues.shard_at(address);
+        let shard = self.shards.shard_at(address);
         let segment = shard.segment(number, live);
         shard.load(&segment).await?;
         if segment.is_done() {
             return shard.release(&segment, false).await.map(drop);
         }
-        let mut rehoming = Rehoming::new(number, live, self.queues.protocol);
+        let mut rehoming = Rehoming::new(number, live, self.context.protocol);
         let mut event = KeepEvent::Begin;
         loop {
             event = match rehoming.step(event) {
-                KeepAction::ReadRing => KeepEvent::Ring(self.queues.read_ring().await?),
+                KeepAction::ReadRing => KeepEvent::Ring(self.context.read_ring().await?),
                 KeepAction::Copy { segment, live, to } => copy(&shard, segment, live, to).await?,
-                KeepAction::Head(command) => call_manifest(&shard, command, &self.queues).await?,
+                KeepAction::Head(command) => call_manifest(&shard, command).await?,
                 KeepAction::Find(segment) => KeepEvent::Found(shard.find(segment).await?),
                 KeepAction::Damaged(_) => return Err(damaged()),
                 _ => return Ok(()),
@@ -71,13 +71,13 @@ async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -
                 chunks.entry(*chunk).or_default().push((entry.index, body));
             }
         }
-        let (tables, partition) = (&shard.queues.tables, body_partition(shard.address, segment));
+        let (tables, partition) = (&shard.context.tables, body_partition(shard.address, segment));
         let put = |(chunk, bodies)| tables.put_bodies(to, partition.clone(), chunk, bodies);
         let writes: Vec<_> = chunks.into_iter().map(put).collect();
         if writes.is_empty() {
             continue;
         }
-        let written = tokio::time::timeout(shard.queues.request_timeout, shard.queues.write(writes));
+        let written = tokio::time::timeout(shard.context.request_timeout, shard.context.write_bodies(writes));
         let written = written.await.unwrap_or_else(|_| {
             let message = "the store did not answer in time: message bodies were not copied";
             Err(QueueError::new(QueueErrorKind::Timeout, message))

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use recto_protocol::queues::{Address, Live, Segment, Seq, stored};
 
+use crate::context::QueueContext;
 use crate::error::Result;
-use crate::place::QueueStore;
 use crate::register_tables::read_header;
 use crate::table_recycling::references::SHARDS_AT_ONCE;
 use crate::tables::register_partition;
@@ -58,7 +58,7 @@ impl SegmentSizes {
     /// Returns the total size of `segments`. Reads at most `most` logs.
     pub(crate) async fn of(
         &self,
-        queues: &QueueStore,
+        context: &QueueContext,
         segments: &[(Address, Segment, Live)],
         most: usize,
     ) -> Result<TableSize> {
@@ -72,7 +72,7 @@ impl SegmentSizes {
         size.is_exact = asked.len() <= most;
         asked.truncate(most);
         let sizes = stream::iter(asked).map(|(address, segment, live)| async move {
-            let sent = sent_to(queues, address, segment, live).await?;
+            let sent = sent_to(context, address, segment, live).await?;
             Ok::<_, crate::QueueError>((address, segment, live, sent))
         });
         let mut sizes = sizes.buffer_unordered(SHARDS_AT_ONCE);
@@ -89,10 +89,15 @@ impl SegmentSizes {
 
 /// Reads the number of messages and of bytes from the log of a segment. The numbers are 0 if the
 /// segment was released in the meantime, or if nothing was sent to it yet.
-async fn sent_to(queues: &QueueStore, address: Address, segment: Segment, live: Live) -> Result<(Seq, u64)> {
-    let snapshot = queues.store.snapshot()?;
+async fn sent_to(
+    context: &QueueContext,
+    address: Address,
+    segment: Segment,
+    live: Live,
+) -> Result<(Seq, u64)> {
+    let snapshot = context.store.snapshot()?;
     let partition = register_partition(address, live.register);
-    let Some((version, content)) = read_header(queues, &*snapshot, &queues.tables.logs, &partition).await?
+    let Some((version, content)) = read_header(context, &*snapshot, &context.tables.logs, &partition).await?
     else {
         return Ok((0, 0));
     };

@@ -2,10 +2,11 @@
 
 use recto_protocol::queues::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
 
+use crate::cas_loop::CasLoop;
 use crate::error::Result;
-use crate::queues::Queues;
+use crate::register_tables::registry::RegistryBackend;
 use crate::table_recycling::references::TableReferences;
-use crate::table_recycling::{recycler, sizes};
+use crate::table_recycling::{TableRecycler, rotation, sizes};
 
 /// State of a store's ring: the tables of message bodies, which are used in rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,52 +63,32 @@ impl TableStatus {
     }
 }
 
-impl Queues {
-    /// Returns the state of the body tables. Reads the heads (shard manifests) of all shards, and
-    /// at most 1,024 logs of live segments.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn rotation(&self) -> Result<RotationStatus> {
-        self.rotation_with(true).await
-    }
-
-    /// Returns the state of the body tables without numbers of segments, messages and bytes, which
-    /// would need the heads (shard manifests) of all shards.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn rotation_at_a_glance(&self) -> Result<RotationStatus> {
-        self.rotation_with(false).await
-    }
-
-    async fn rotation_with(&self, is_counted: bool) -> Result<RotationStatus> {
-        let Some(recycler) = &self.0.recycler else {
-            return Ok(RotationStatus {
-                is_needed: self.0.queues.has_ring(),
-                options: self.options().await?,
-                tables: Vec::new(),
-                obstacle: None,
-            });
-        };
-        let ring = recycler.queues.read_ring().await?;
-        let registry = self.0.registry.read().await?;
+impl TableRecycler {
+    /// Returns the state of the body tables. Reads numbers of segments, messages and bytes only if
+    /// `is_counted` is set.
+    pub(crate) async fn status(
+        &self,
+        registry: &CasLoop<RegistryBackend>,
+        is_counted: bool,
+    ) -> Result<RotationStatus> {
+        let ring = self.context.read_ring().await?;
+        let registry = registry.read().await?;
         let references = if is_counted {
-            TableReferences::read(&recycler.queues, &registry).await?
+            TableReferences::read(&self.shards, &registry).await?
         } else {
             TableReferences::default()
         };
         if is_counted {
-            recycler.sizes.keep(&references.all());
+            self.sizes.keep(&references.all());
         }
         let mut tables = Vec::new();
         for (number, phase) in ring.tables() {
             let segments = references.segments_in(*number);
             let share = sizes::share(references.tables());
-            let size = recycler.sizes.of(&recycler.queues, segments, share).await?;
+            let size = self.sizes.of(&self.context, segments, share).await?;
             tables.push(TableStatus {
                 number: *number,
-                name: recycler.queues.tables.bodies(*number).name().to_owned(),
+                name: self.context.tables.bodies(*number).name().to_owned(),
                 phase: *phase,
                 unit: match phase {
                     Phase::Unit { unit, .. } => unit_name(&registry, *unit),
@@ -120,10 +101,10 @@ impl Queues {
             });
         }
         let options = registry.options();
-        let now = recycler.queues.environment.now_micros();
-        let obstacle = recycler
+        let now = self.context.environment.now_micros();
+        let obstacle = self
             .obstacle()
-            .or_else(|| recycler::shortage(&ring, &options, now));
+            .or_else(|| rotation::shortage(&ring, &options, now));
         Ok(RotationStatus {
             is_needed: true,
             options,

@@ -8,8 +8,8 @@ use recto_protocol::queues::{Action, Event, Place, Register, Registry, RegistryC
 use recto_store::{Cas, Operation, RowAddress};
 
 use crate::cas_loop::{RegisterBackend, RegisterWrite};
+use crate::context::QueueContext;
 use crate::error::{QueueErrorKind, Result};
-use crate::place::QueueStore;
 use crate::register_tables::{condition, damaged, header_of, put_header, read_header};
 use crate::tables::{mutation, place_clustering, registry_partition};
 
@@ -21,27 +21,27 @@ const MAX_READS: u32 = 3;
 
 /// Storage of the registry (list of the queues of a keyspace), for its compare-and-set loop.
 pub(crate) struct RegistryBackend {
-    pub(crate) queues: QueueStore,
+    pub(crate) context: QueueContext,
 }
 
 #[async_trait]
 impl RegisterBackend for RegistryBackend {
     type Register = Registry;
 
-    fn queue_store(&self) -> &QueueStore {
-        &self.queues
+    fn context(&self) -> &QueueContext {
+        &self.context
     }
 
     fn step(&self, round: &mut Round<Registry>, event: Event<Registry>) -> Vec<Action<Registry>> {
         let context = RegistryContext {
-            now: self.queues.environment.now_micros(),
-            protocol: self.queues.protocol,
+            now: self.context.environment.now_micros(),
+            protocol: self.context.protocol,
         };
         round.step(event, &context)
     }
 
     async fn read(&self, _: Option<Registry>) -> Result<Registry> {
-        if !self.queues.has_tables {
+        if !self.context.has_tables {
             return Ok(Registry::absent());
         }
         let mut reads = 1;
@@ -61,7 +61,7 @@ impl RegisterBackend for RegistryBackend {
         });
         RegisterWrite {
             cas: Cas {
-                table: Arc::clone(&self.queues.tables.registry),
+                table: Arc::clone(&self.context.tables.registry),
                 partition: registry_partition(),
                 conditions: vec![condition(RowAddress::Static, before.version())],
                 mutations: std::iter::once(put_header(put.version(), &stored::encode_registry(put)))
@@ -75,9 +75,9 @@ impl RegisterBackend for RegistryBackend {
 
 impl RegistryBackend {
     async fn read_once(&self) -> Result<Registry> {
-        let table = &self.queues.tables.registry;
-        let (options, partition) = (self.queues.read_options(), registry_partition());
-        let snapshot = self.queues.store.snapshot()?;
+        let table = &self.context.tables.registry;
+        let (options, partition) = (self.context.read_options(), registry_partition());
+        let snapshot = self.context.store.snapshot()?;
         let row = |row: RowRef<'_>| {
             let place = row.get(table.partition().len())?;
             let place = i32::from_be_bytes(place.try_into().ok()?).cast_unsigned();
@@ -88,7 +88,7 @@ impl RegistryBackend {
         let mut slice = Slice::from_start(table, partition.clone(), READ_ROWS);
         loop {
             let read = self
-                .queues
+                .context
                 .retry_unknown_table(|| snapshot.slice(&slice, &options))
                 .await?;
             if let (None, Some(first)) = (&header, read.rows.iter().next()) {
@@ -104,7 +104,7 @@ impl RegistryBackend {
         // Each row includes the static columns, which contain the header. If there is no row, read the header
         // separately.
         let header = match header {
-            None => read_header(&self.queues, &*snapshot, table, &partition).await?,
+            None => read_header(&self.context, &*snapshot, table, &partition).await?,
             found => found,
         };
         let Some((version, header)) = header else {

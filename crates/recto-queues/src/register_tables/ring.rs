@@ -10,22 +10,22 @@ use recto_protocol::queues::{
 use recto_store::{Cas, RowAddress};
 
 use crate::cas_loop::{RegisterBackend, RegisterWrite};
+use crate::context::QueueContext;
 use crate::error::Result;
-use crate::place::QueueStore;
 use crate::register_tables::{condition, put_header, read_header};
 use crate::tables::ring_partition;
 
 /// Storage of the ring (list of the body tables of a keyspace), for its compare-and-set loop.
 pub(crate) struct RingBackend {
-    pub(crate) queues: QueueStore,
+    pub(crate) context: QueueContext,
     /// Minimum time in seconds for which no segment may refer to a table before the table is emptied.
     grace_seconds: AtomicU32,
 }
 
 impl RingBackend {
-    pub(crate) fn new(queues: &QueueStore) -> Self {
+    pub(crate) fn new(context: &QueueContext) -> Self {
         Self {
-            queues: queues.clone(),
+            context: context.clone(),
             grace_seconds: AtomicU32::new(StoreOptions::default().grace_seconds),
         }
     }
@@ -40,8 +40,8 @@ impl RingBackend {
 impl RegisterBackend for RingBackend {
     type Register = Ring;
 
-    fn queue_store(&self) -> &QueueStore {
-        &self.queues
+    fn context(&self) -> &QueueContext {
+        &self.context
     }
 
     fn step(&self, round: &mut Round<Ring>, event: Event<Ring>) -> Vec<Action<Ring>> {
@@ -50,24 +50,24 @@ impl RegisterBackend for RingBackend {
             ..StoreOptions::default()
         };
         let context = RingContext {
-            now: self.queues.environment.now_micros(),
+            now: self.context.environment.now_micros(),
             protocol: Protocol::of(&options),
         };
         let actions = round.step(event, &context);
         if let Some(ring) = round.copy() {
-            self.queues.ring.update(ring);
+            self.context.ring.update(ring);
         }
         actions
     }
 
     async fn read(&self, _: Option<Ring>) -> Result<Ring> {
-        self.queues.read_ring().await
+        self.context.read_ring().await
     }
 
     fn write_request(&self, before: &Ring, put: &Ring) -> RegisterWrite {
         RegisterWrite {
             cas: Cas {
-                table: Arc::clone(&self.queues.tables.registry),
+                table: Arc::clone(&self.context.tables.registry),
                 partition: ring_partition(),
                 conditions: vec![condition(RowAddress::Static, before.version())],
                 mutations: vec![put_header(put.version(), &stored::encode_ring(put))],
@@ -77,7 +77,7 @@ impl RegisterBackend for RingBackend {
     }
 }
 
-impl QueueStore {
+impl QueueContext {
     /// Reads the ring of body tables with serial consistency. After this call, the process opens no
     /// segment by an older version of the ring.
     pub(crate) async fn read_ring(&self) -> Result<Ring> {
