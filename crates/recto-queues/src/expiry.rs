@@ -8,7 +8,7 @@ use recto_protocol::queues::{
 };
 
 use crate::error::{QueueErrorKind, Result};
-use crate::segment::LiveSegment;
+use crate::shard::segment::LiveSegment;
 use crate::shard::{FirstDue, Shard};
 
 impl Shard {

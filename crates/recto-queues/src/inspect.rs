@@ -13,8 +13,8 @@ use recto_protocol::queues::{
 use crate::body_format::{Content, UnreadableBody};
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::MAX_BATCH;
-use crate::segment::UnresolvedMessage;
 use crate::shard::Shard;
+use crate::shard::segment::UnresolvedMessage;
 use crate::shards::Shards;
 use crate::totals::Totals;
 

@@ -22,54 +22,40 @@
 //! | `cas_loop` | compare-and-set loop of one versioned cell |
 //! | `register_tables` | storage of manifests, logs, claims, the registry and the ring in their tables |
 //! | `body_tables` | writes of message bodies |
-//! | `local_queue`, `empty_poll`, `segment` | cached data of a queue, of a poll that found nothing, and of a segment |
-//! | `shard` | one shard, and all shards that this process knows |
-//! | `body_reads`, `append`, `segment_release` | reads of bodies, new messages in a shard, and removal of a finished segment |
+//! | `shard` | one shard with its cached data, and all shards that this process knows |
 //! | [`shards`], `queue` | [`Shards`]: the messages of a queue in all its shards; [`Queue`]: a queue with its options |
 //! | `send` | sending of messages |
-//! | `transfer` | move of a message to another queue or segment |
-//! | `dead_lettering`, `redrive`, `segment_merging` | moves to the dead-letter queue, back from it, and out of old segments |
-//! | `lost_bodies`, `expiry`, `purge` | removal of messages without bodies, of expired messages, and of all messages |
-//! | `receipts`, `poll`, `receive` | acknowledgments, search of a shard for messages, and receiving |
+//! | `transfer` | moves of messages to the dead-letter queue, to another queue, or out of old segments |
+//! | `expiry`, `purge` | removal of expired messages, and of all messages |
+//! | `receipts`, `receive` | acknowledgments, and receiving |
 //! | [`inspect`] | counts and lists messages without receiving them, and removes single messages |
 //! | [`table_recycling`] | maintenance of the body tables, which are used in rotation |
 //! | `queue_store`, `queues`, `work_units` | operations that create, change, delete and find queues and work units (temporary queues) |
 //! | `maintenance`, `open` | periodic maintenance, and opening of the queues of a store |
 
 mod affinity;
-mod append;
 mod body_format;
-mod body_reads;
 mod body_tables;
 mod cas_loop;
 mod context;
-mod dead_lettering;
-mod empty_poll;
 pub mod error;
 mod expiry;
 mod group_commit;
 mod idle_segments;
 pub mod inspect;
-mod local_queue;
-mod lost_bodies;
 mod maintenance;
 pub mod message;
 mod notifier;
 mod open;
 pub mod options;
-mod poll;
 mod purge;
 mod queue;
 mod queue_store;
 mod queues;
 mod receipts;
 mod receive;
-mod redrive;
 mod register_tables;
 mod ring_cache;
-mod segment;
-mod segment_merging;
-mod segment_release;
 mod send;
 mod shard;
 pub mod shards;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::dead_lettering::DeadLetteringProgress;
 use crate::queues::{Queues, QueuesInner};
-use crate::segment_merging;
+use crate::transfer::dead_lettering::DeadLetteringProgress;
+use crate::transfer::segment_merging;
 
 /// Interval of the periodic maintenance of queues. An expired message may stay this much longer. So
 /// may a message whose last attempt has ended.

@@ -11,8 +11,8 @@ use recto_protocol::queues::{Clock, Live, Micros, Moved, Receipt, Segment, State
 use crate::context::micros;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::Settled;
-use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::shard::segment::LiveSegment;
 use crate::shards::Shards;
 
 /// Minimum visibility timeout. It must be long enough for a message to reach its receiver.

@@ -1,4 +1,8 @@
-//! Receiving of messages.
+//! Receiving of messages from all shards of a queue. `poll` searches one shard and claims messages, and
+//! `lost_bodies` removes messages whose bodies are missing.
+
+mod lost_bodies;
+mod poll;
 
 use std::time::Duration;
 
@@ -8,8 +12,8 @@ use tokio::sync::oneshot;
 use crate::context::micros;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::{MAX_BATCH, Message};
-use crate::poll::{PollRequest, PollResult};
 use crate::receipts::check_visibility;
+use crate::receive::poll::{PollRequest, PollResult};
 use crate::shards::Shards;
 
 /// Maximum time that a receive waits for a message.

@@ -9,7 +9,6 @@ use recto_protocol::queues::{
     SendEvent, Sending, ShardEvent, reach,
 };
 
-use crate::append::ChunkBodies;
 use crate::body_format::Body;
 use crate::context::micros;
 use crate::context::{QueueContext, committed_bytes};
@@ -17,6 +16,7 @@ use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
 use crate::shard::Shard;
+use crate::shard::append::ChunkBodies;
 use crate::shards::Shards;
 
 /// Maximum number of bytes of one append, including the overhead of its messages. A smaller limit for commits

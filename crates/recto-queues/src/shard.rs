@@ -1,4 +1,21 @@
-//! Shard (part of a queue with its own order), with the data that this process caches of it.
+//! Shard (part of a queue with its own order), with the data that this process caches of it, and the
+//! steps that read and change one shard.
+//!
+//! | module | content |
+//! |---|---|
+//! | `local_queue` | data that all shards of a queue share in this process |
+//! | `empty_poll` | cached result of a poll that found no message |
+//! | `segment` | cached data of one live segment |
+//! | `body_reads` | reads of logs, states and message bodies |
+//! | `append` | actions of the protocol that add messages |
+//! | `segment_release` | removal of a segment whose messages are resolved |
+
+pub(crate) mod append;
+mod body_reads;
+pub(crate) mod empty_poll;
+pub(crate) mod local_queue;
+pub(crate) mod segment;
+mod segment_release;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +28,13 @@ use recto_protocol::queues::{
 use crate::affinity::Conflicts;
 use crate::cas_loop::CasLoop;
 use crate::context::QueueContext;
-use crate::empty_poll::EmptyPollCache;
 use crate::error::{QueueError, Result};
 use crate::idle_segments::IdleSegments;
-use crate::local_queue::LocalQueue;
 use crate::notifier::{Listener, Notifier};
 use crate::register_tables::{ClaimsBackend, LogBackend, ManifestBackend};
-use crate::segment::LiveSegment;
+use crate::shard::empty_poll::EmptyPollCache;
+use crate::shard::local_queue::LocalQueue;
+use crate::shard::segment::LiveSegment;
 
 /// Maximum number of live segments of a shard whose data a process caches. The process reads the
 /// data of further segments again for each use.

@@ -7,9 +7,9 @@ use recto_protocol::queues::{Address, Fingerprint, Place, Receipt, Shard as Shar
 use crate::affinity::{Conflicts, ShardChoice};
 use crate::context::QueueContext;
 use crate::error::Result;
-use crate::local_queue::{ClaimReservation, LocalQueue};
 use crate::notifier::Listener;
 use crate::options::{Destination, ShardOptions};
+use crate::shard::local_queue::{ClaimReservation, LocalQueue};
 use crate::shard::{Shard, ShardCache};
 use crate::totals::{Counter, Totals};
 

@@ -1,4 +1,15 @@
 //! Moves of messages: to the dead-letter queue, to another queue, or to a later segment of the same shard.
+//!
+//! | module | content |
+//! |---|---|
+//! | this module | move of one message |
+//! | `dead_lettering` | moves of messages that were received too often |
+//! | `redrive` | moves of messages out of a dead-letter queue |
+//! | `segment_merging` | moves of the last messages of old segments |
+
+pub(crate) mod dead_lettering;
+mod redrive;
+pub(crate) mod segment_merging;
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,11 +18,11 @@ use recto_protocol::queues::{
     StateAnswer,
 };
 
-use crate::append::ChunkBodies;
 use crate::body_format::Content;
 use crate::error::Result;
-use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::shard::append::ChunkBodies;
+use crate::shard::segment::LiveSegment;
 use crate::shards::Shards;
 
 /// Name of the attribute that holds the reason why a message is a dead letter.

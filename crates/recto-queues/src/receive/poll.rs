@@ -13,11 +13,11 @@ use tokio::runtime::Handle;
 
 use crate::body_format::Content;
 use crate::context::micros;
-use crate::empty_poll::PollStart;
 use crate::error::{QueueErrorKind, Result};
 use crate::message::Message;
 use crate::receipts::ReceiptOperation;
-use crate::segment::LiveSegment;
+use crate::shard::empty_poll::PollStart;
+use crate::shard::segment::LiveSegment;
 use crate::shard::{MAX_CACHED_SEGMENTS, Shard};
 use crate::shards::Shards;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use futures::future::join_all;
 use recto_protocol::queues::{Live, Moved};
 
-use crate::dead_lettering::NOT_ACKNOWLEDGED;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::segment::LiveSegment;
-use crate::segment::UnresolvedMessage;
 use crate::shard::Shard;
+use crate::shard::segment::LiveSegment;
+use crate::shard::segment::UnresolvedMessage;
 use crate::shards::Shards;
+use crate::transfer::dead_lettering::NOT_ACKNOWLEDGED;
 use crate::transfer::{TransferTarget, remove_dead_letter_attributes};
 
 /// Number of messages that a redrive moves concurrently, so that they share commits. Messages to an ordered

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use recto_protocol::queues::{Delivery, Live, StateAnswer, StateWish};
 
 use crate::error::Result;
-use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::shard::segment::LiveSegment;
 use crate::transfer::BODY_LOST;
 
 impl Shard {

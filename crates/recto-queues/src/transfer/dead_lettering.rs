@@ -9,8 +9,8 @@ use recto_protocol::queues::{Live, QueueName, Segment, Seq, Shard as ShardNumber
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::queue::Queue;
-use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::shard::segment::LiveSegment;
 use crate::transfer::RunLimits;
 
 /// Error text of a dead letter whose last receiver let its visibility timeout end.

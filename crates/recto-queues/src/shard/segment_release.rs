@@ -9,8 +9,8 @@ use recto_protocol::queues::{
 };
 
 use crate::error::Result;
-use crate::segment::LiveSegment;
 use crate::shard::Shard;
+use crate::shard::segment::LiveSegment;
 
 impl Shard {
     /// Releases a segment if all its messages are resolved. After a failure, the next operation that uses the

@@ -14,14 +14,14 @@ use futures::future::join_all;
 use recto_protocol::queues::limits::FAR_MICROS;
 use recto_protocol::queues::{Address, Live, Micros, Moved, Reach, Segment, Seq, Standing};
 
-use crate::dead_lettering::is_unreachable;
 use crate::error::Result;
 use crate::queue::Queue;
-use crate::redrive::CONCURRENT_TRANSFERS;
-use crate::segment::LiveSegment;
-use crate::segment::UnresolvedMessage;
 use crate::shard::Shard;
+use crate::shard::segment::LiveSegment;
+use crate::shard::segment::UnresolvedMessage;
 use crate::transfer::RunLimits;
+use crate::transfer::dead_lettering::is_unreachable;
+use crate::transfer::redrive::CONCURRENT_TRANSFERS;
 
 /// Maximum number of unresolved messages in a segment whose messages are moved: a sixteenth of the capacity
 /// of the target segment.

@@ -9,8 +9,8 @@ use recto_store::PointRead;
 use crate::body_format::{Content, UnreadableBody};
 use crate::context::{body_options, is_unknown_table};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::segment::{LiveSegment, UnresolvedMessage};
 use crate::shard::Shard;
+use crate::shard::segment::{LiveSegment, UnresolvedMessage};
 use crate::tables::{body_clustering, body_partition};
 
 /// Maximum number of times that a read of missing bodies is repeated, because the bodies may have been moved
