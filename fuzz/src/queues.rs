@@ -7,9 +7,9 @@ use recto_protocol::queues::stored::{
     encode_registry_row, encode_ring, encode_state,
 };
 use recto_protocol::queues::{
-    BodyTable, ClaimId, Clock, HeadContext, HeadWish, Leases, Log, Phase, Place, Protocol, QueueId,
-    QueueName, QueueOptions, Reach, Receipt, Register, RegistryContext, RegistryWish, RingContext, RingWish,
-    Segment, State, StateContext, StateWish, StoredError, Tenure,
+    BodyTable, ClaimId, Clock, HeadCommand, HeadContext, Leases, Log, Phase, Place, Protocol, QueueId,
+    QueueName, QueueOptions, Reach, Receipt, Register, RegistryCommand, RegistryContext, RingCommand,
+    RingContext, Segment, State, StateCommand, StateContext, StoredError, Tenure,
 };
 
 use crate::memory::limited;
@@ -110,7 +110,7 @@ fn claims(mut state: State, log: &Log) {
         },
         protocol: Protocol::default(),
     };
-    let claim = StateWish::Claim {
+    let claim = StateCommand::Claim {
         claim: ClaimId(1),
         most: 10,
         until: NOW,
@@ -134,7 +134,7 @@ fn head(bytes: &[u8]) {
         let tenure = Tenure(u64::MAX);
         for reach in [Reach::Near, Reach::Far] {
             head.work_out(
-                &HeadWish::Open {
+                &HeadCommand::Open {
                     reach,
                     tenure,
                     table: None,
@@ -143,7 +143,7 @@ fn head(bytes: &[u8]) {
                 &context,
             );
         }
-        head.work_out(&HeadWish::Close(tenure), false, &context);
+        head.work_out(&HeadCommand::Close(tenure), false, &context);
         assert!(
             head.serves(tenure) && head.before(Segment(u64::MAX), NOW).len() <= head.live().len() + 4_096
         );
@@ -160,12 +160,12 @@ fn ring(bytes: &[u8]) {
             protocol: Protocol::default(),
         };
         let open = ring.tables().iter().find_map(|(table, phase)| match phase {
-            Phase::Open { life, .. } => Some(RingWish::Roll(*table, *life)),
+            Phase::Open { life, .. } => Some(RingCommand::Roll(*table, *life)),
             _ => None,
         });
-        let wishes = ring.next().map(RingWish::Add).into_iter().chain(open);
-        for wish in wishes.chain([RingWish::Begin(QueueId(1))]) {
-            ring.work_out(&wish, false, &context);
+        let commands = ring.next().map(RingCommand::Add).into_iter().chain(open);
+        for command in commands.chain([RingCommand::Begin(QueueId(1))]) {
+            ring.work_out(&command, false, &context);
         }
     }
     is_same(bytes, read, encode_ring);
@@ -192,14 +192,14 @@ fn registry(bytes: &[u8]) {
     let first = registry
         .queues()
         .next()
-        .map(|(.., queue)| RegistryWish::Delete(queue.id));
-    let create = QueueName::new("name", "new").map(|name| RegistryWish::Create {
+        .map(|(.., queue)| RegistryCommand::Delete(queue.id));
+    let create = QueueName::new("name", "new").map(|name| RegistryCommand::Create {
         id: QueueId(1),
         name,
         options: QueueOptions::default(),
     });
-    for wish in first.into_iter().chain(create) {
-        registry.work_out(&wish, false, &context);
+    for command in first.into_iter().chain(create) {
+        registry.work_out(&command, false, &context);
         registry.raise();
     }
     let rows: Vec<_> = registry

@@ -75,7 +75,7 @@ pub(crate) struct CasLoop<G: RegisterBackend> {
 struct LoopState<R: Register> {
     round: Round<R>,
     /// Commands that callers sent, and that the step function of the protocol has not received yet.
-    queued: Vec<(Ticket, R::Wish)>,
+    queued: Vec<(Ticket, R::Command)>,
     waiting: BTreeMap<Ticket, WaitingCaller<R>>,
     /// True while a task executes the waiting commands. Only one task does so at a time.
     is_running: bool,
@@ -89,7 +89,7 @@ struct LoopState<R: Register> {
 /// Caller that waits for a response. If the caller gives up while its command is in progress, the
 /// entry stays until the command has ended.
 struct WaitingCaller<R: Register> {
-    sender: oneshot::Sender<Result<R::Answer>>,
+    sender: oneshot::Sender<Result<R::Response>>,
     /// Bodies that the write of the command includes. The caller keeps the bodies as long as the
     /// command may be evaluated again.
     _bodies: Option<Arc<[Body]>>,
@@ -111,7 +111,7 @@ enum NextStep {
     Done,
 }
 
-type Responses<R> = Vec<<R as Register>::Answer>;
+type Responses<R> = Vec<<R as Register>::Response>;
 
 impl<G: RegisterBackend> CasLoop<G> {
     pub(crate) fn new(backend: G) -> Arc<Self> {
@@ -152,9 +152,9 @@ impl<G: RegisterBackend> CasLoop<G> {
     /// Sends one command and returns its response.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        command: <G::Register as Register>::Wish,
+        command: <G::Register as Register>::Command,
         time: Duration,
-    ) -> Result<<G::Register as Register>::Answer> {
+    ) -> Result<<G::Register as Register>::Response> {
         let mut responses = self.call_all(vec![command], None, time).await?;
         responses.pop().ok_or_else(QueueError::ended)
     }
@@ -170,7 +170,7 @@ impl<G: RegisterBackend> CasLoop<G> {
     /// - Too many commands wait.
     pub(crate) async fn call_all(
         self: &Arc<Self>,
-        commands: Vec<<G::Register as Register>::Wish>,
+        commands: Vec<<G::Register as Register>::Command>,
         bodies: Option<&Arc<[Body]>>,
         time: Duration,
     ) -> Result<Responses<G::Register>> {
@@ -189,11 +189,11 @@ impl<G: RegisterBackend> CasLoop<G> {
     #[allow(clippy::type_complexity)] // one ticket and one answer each
     fn enqueue(
         self: &Arc<Self>,
-        commands: Vec<<G::Register as Register>::Wish>,
+        commands: Vec<<G::Register as Register>::Command>,
         bodies: Option<&Arc<[Body]>>,
     ) -> Result<(
         Vec<Ticket>,
-        Vec<oneshot::Receiver<Result<<G::Register as Register>::Answer>>>,
+        Vec<oneshot::Receiver<Result<<G::Register as Register>::Response>>>,
     )> {
         let mut inner = self.lock();
         if inner.waiting.len() + commands.len() > MAX_WAITING {
@@ -278,7 +278,7 @@ impl<G: RegisterBackend> CasLoop<G> {
                         .map(|before| self.backend.write_request(before, &put));
                     request = write.map(|write| StoreRequest::Cas(Box::new(write), put.version()));
                 }
-                Action::Answer(ticket, response) => {
+                Action::Response(ticket, response) => {
                     if let Some(waiting) = inner.waiting.remove(&ticket) {
                         // Ignore a failed send: a caller that no longer listens does not need the
                         // response.
@@ -303,7 +303,7 @@ impl<G: RegisterBackend> CasLoop<G> {
 
     /// Waits until callers that are about to send commands have sent them, so that one conditional write
     /// executes all of them. Returns the commands, or `None` if no command waits.
-    async fn collect_commands(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
+    async fn collect_commands(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Command)>> {
         let context = self.backend.context();
         if !context.store.limits().remote {
             context.commits.wait_until_idle().await;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use recto_protocol::queues::{
-    HeadWish, Live, LogAnswer, LogWish, Micros, Segment, StateWish, expired_by, is_expired,
+    HeadCommand, Live, LogCommand, LogResponse, Micros, Segment, StateCommand, expired_by, is_expired,
 };
 
 use crate::error::{QueueErrorKind, Result};
@@ -86,7 +86,7 @@ impl Shard {
         }
         let expired = segment.count_expired(by);
         if expired > 0 {
-            segment.claims.call(StateWish::Expire { by }, time).await?;
+            segment.claims.call(StateCommand::Expire { by }, time).await?;
             self.queue.counters.expired.add(expired);
             // Notify receivers, because later messages of the expired messages' groups may be
             // available now.
@@ -101,9 +101,11 @@ impl Shard {
     /// messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
         let time = self.context.request_timeout;
-        if let LogAnswer::Sealed(count) = segment.log.call(LogWish::Seal, time).await? {
+        if let LogResponse::Sealed(count) = segment.log.call(LogCommand::Seal, time).await? {
             let segment = segment.number;
-            self.head.call(HeadWish::Sealed { segment, count }, time).await?;
+            self.head
+                .call(HeadCommand::Sealed { segment, count }, time)
+                .await?;
         }
         Ok(())
     }

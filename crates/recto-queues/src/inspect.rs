@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use recto_protocol::queues::limits::MAX_CLAIMED_BYTES;
 use recto_protocol::queues::{
-    Head, Live, MessageId, Micros, Segment, Seq, Shard as ShardNumber, Standing, StateAnswer, StateWish,
+    Head, Live, MessageId, Micros, Segment, Seq, Shard as ShardNumber, Standing, StateCommand, StateResponse,
 };
 
 use crate::body_format::{Content, UnreadableBody};
@@ -324,10 +324,10 @@ impl Shard {
         if !unresolved.iter().any(|message| message.seq == position.seq) {
             return Ok(false);
         }
-        let command = StateWish::Remove(position.seq);
+        let command = StateCommand::Remove(position.seq);
         let response = segment.claims.call(command, self.context.request_timeout).await?;
         self.notify_receivers();
         self.release_if_done(&segment).await;
-        Ok(response == StateAnswer::Done)
+        Ok(response == StateResponse::Done)
     }
 }

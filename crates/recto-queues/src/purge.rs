@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use recto_protocol::queues::{
-    ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure,
+    ClearAction, ClearEvent, Clearing, LogCommand, Purging, Released, StateResponse, Tenure,
 };
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
@@ -75,7 +75,7 @@ impl Shard {
                 }
                 ClearAction::Seal(number, live) => {
                     let segment = self.segment(number, live);
-                    ClearEvent::Log(segment.log.call(LogWish::Seal, time).await?)
+                    ClearEvent::Log(segment.log.call(LogCommand::Seal, time).await?)
                 }
                 ClearAction::Read(number, live) => {
                     let segment = self.segment(number, live);
@@ -88,7 +88,7 @@ impl Shard {
                 ClearAction::State(number, live, command) => {
                     let segment = self.segment(number, live);
                     let response = segment.claims.call(command, time).await?;
-                    if let StateAnswer::Leaving(..) = response {
+                    if let StateResponse::Leaving(..) = response {
                         // A purge does not resolve a message whose move has begun. Complete the move in a
                         // separate task.
                         self.start_dead_lettering(&segment, live);

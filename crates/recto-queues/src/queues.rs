@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use recto_api::queues::{QueueSettings, QueueTableSettings};
 use recto_protocol::queues::{
     Address, OptionError, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry,
-    RegistryAnswer, RegistryWish, StoreOptions, Unit, Version,
+    RegistryCommand, RegistryResponse, StoreOptions, Unit, Version,
 };
 use tokio::sync::watch;
 
@@ -77,8 +77,8 @@ impl Queues {
     /// # Errors
     /// A number is out of range. The error names the field.
     pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
-        match self.call(RegistryWish::Configure(change.into())).await? {
-            RegistryAnswer::Done => Ok(()),
+        match self.call(RegistryCommand::Configure(change.into())).await? {
+            RegistryResponse::Done => Ok(()),
             other => Err(rejection(&other)),
         }
     }
@@ -137,18 +137,18 @@ impl Queues {
         let name = QueueName::new("name", name)?;
         let options = self.supported_options(options)?;
         let id = QueueId(self.0.shards.context.random());
-        let command = RegistryWish::Create {
+        let command = RegistryCommand::Create {
             id,
             name: name.clone(),
             options: options.clone(),
         };
         match self.call(command).await? {
-            RegistryAnswer::Created(_) => {
+            RegistryResponse::Created(_) => {
                 self.record_time().await;
                 Ok(Created::New(self.queue(id).await?))
             }
-            RegistryAnswer::Exists(_) => Ok(Created::Existing(self.find(name.as_str()).await?)),
-            RegistryAnswer::Differs(_) => {
+            RegistryResponse::Exists(_) => Ok(Created::Existing(self.find(name.as_str()).await?)),
+            RegistryResponse::Differs(_) => {
                 let there = self.find(name.as_str()).await?.options;
                 let field = options.differs_in(&there).unwrap_or("options");
                 let message = format!("queue {name} exists with other options: `{field}`");
@@ -175,13 +175,13 @@ impl Queues {
             shards: change.shards.filter(|_| self.0.shards.context.has_ring()),
             ..change
         };
-        let command = RegistryWish::Change {
+        let command = RegistryCommand::Change {
             queue,
             expected,
             change,
         };
         match self.call(command).await? {
-            RegistryAnswer::Changed(version) => {
+            RegistryResponse::Changed(version) => {
                 // Read the queue again, which applies the new options for all its users in this
                 // process.
                 self.queue(queue).await.map_err(QueueError::in_part)?;
@@ -223,8 +223,8 @@ impl Queues {
     /// # Errors
     /// The queue does not exist, or another queue uses it as its dead-letter queue.
     pub async fn delete(&self, queue: QueueId) -> Result<()> {
-        match self.call(RegistryWish::Delete(queue)).await? {
-            RegistryAnswer::Done => {
+        match self.call(RegistryCommand::Delete(queue)).await? {
+            RegistryResponse::Done => {
                 let left: BTreeSet<_> = self
                     .with_registry(|registry| {
                         registry.places().filter_map(|(_, row)| row.held.id()).collect()
@@ -403,7 +403,7 @@ impl Queues {
         self.handles().entry(queue).or_insert_with(|| shards.clone());
     }
 
-    pub(crate) async fn call(&self, command: RegistryWish) -> Result<RegistryAnswer> {
+    pub(crate) async fn call(&self, command: RegistryCommand) -> Result<RegistryResponse> {
         self.0
             .registry
             .call(command, self.0.shards.context.request_timeout)
@@ -430,7 +430,7 @@ impl Queues {
             let cleared = self.0.shards.shard(Address { place, shard }, row.tenure);
             cleared.clear(row.tenure).await?;
         }
-        self.call(RegistryWish::Cleared(place, row.tenure)).await?;
+        self.call(RegistryCommand::Cleared(place, row.tenure)).await?;
         Ok(())
     }
 }
@@ -444,21 +444,21 @@ impl From<OptionError> for QueueError {
     }
 }
 
-pub(crate) fn rejection(response: &RegistryAnswer) -> QueueError {
+pub(crate) fn rejection(response: &RegistryResponse) -> QueueError {
     let (kind, message, hint) = match response {
-        RegistryAnswer::Refused(error) => return error.clone().into(),
-        RegistryAnswer::NoQueue => return QueueError::deleted(),
-        RegistryAnswer::Outdated(_) => (
+        RegistryResponse::Refused(error) => return error.clone().into(),
+        RegistryResponse::NoQueue => return QueueError::deleted(),
+        RegistryResponse::Outdated(_) => (
             QueueErrorKind::Changed,
             "the queue was changed since you read it".to_owned(),
             "read the queue again, and repeat the change",
         ),
-        RegistryAnswer::NeededBy(other) => (
+        RegistryResponse::NeededBy(other) => (
             QueueErrorKind::Conflict,
             format!("queue {other} uses this queue as its dead-letter queue"),
             "delete that queue first, or choose another dead-letter queue for it",
         ),
-        RegistryAnswer::Full => (
+        RegistryResponse::Full => (
             QueueErrorKind::Full,
             "the store has the maximum number of queues".to_owned(),
             "delete a queue first",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
-use recto_protocol::queues::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
+use recto_protocol::queues::{Clock, Live, Micros, Moved, Receipt, Segment, StateCommand, StateResponse};
 
 use crate::context::micros;
 use crate::error::{QueueError, QueueErrorKind, Result};
@@ -251,8 +251,8 @@ impl Shard {
             is_begun = true;
             for (index, response) in indexes.into_iter().zip(responses) {
                 settled[index] = match response {
-                    StateAnswer::Stale | StateAnswer::Leaving(..) => Settled::Stale,
-                    StateAnswer::Gone => done_before,
+                    StateResponse::Stale | StateResponse::Leaving(..) => Settled::Stale,
+                    StateResponse::Gone => done_before,
                     _ => Settled::Done,
                 };
             }
@@ -269,7 +269,7 @@ impl Shard {
         segment: &LiveSegment,
         receipts: &[Receipt],
         operation: ReceiptOperation,
-    ) -> Result<Vec<StateAnswer>> {
+    ) -> Result<Vec<StateResponse>> {
         let sent = self.context.clock();
         if matches!(operation, ReceiptOperation::Extend { .. }) {
             // The end of the extended visibility timeout is unknown until the response arrives. Until then,
@@ -297,10 +297,10 @@ impl Shard {
         for (receipt, response) in receipts.iter().zip(&responses) {
             let claim = (receipt.segment, receipt.seq, receipt.claim);
             match (operation, response) {
-                (ReceiptOperation::Extend { visibility }, StateAnswer::Done) => {
+                (ReceiptOperation::Extend { visibility }, StateResponse::Done) => {
                     leases.given(claim, visibility, sent, heard);
                 }
-                (_, StateAnswer::Done) => leases.forget(claim),
+                (_, StateResponse::Done) => leases.forget(claim),
                 _ => {}
             }
         }
@@ -309,7 +309,7 @@ impl Shard {
         let done = open
             .iter()
             .zip(&responses)
-            .filter(|(is_open, response)| **is_open && **response == StateAnswer::Done);
+            .filter(|(is_open, response)| **is_open && **response == StateResponse::Done);
         match operation {
             ReceiptOperation::Ack => self.queue.counters.acked.add(done.count()),
             ReceiptOperation::Nack { .. } => self.queue.counters.given_back.add(done.count()),
@@ -327,19 +327,19 @@ impl Shard {
     }
 }
 
-fn command_for(receipt: &Receipt, operation: ReceiptOperation, now: Clock) -> StateWish {
+fn command_for(receipt: &Receipt, operation: ReceiptOperation, now: Clock) -> StateCommand {
     let Receipt { seq, claim, .. } = *receipt;
     match operation {
-        ReceiptOperation::Ack => StateWish::Ack { seq, claim },
+        ReceiptOperation::Ack => StateCommand::Ack { seq, claim },
         ReceiptOperation::Nack { delay } => {
             let until = now.wall.saturating_add(delay);
-            StateWish::Nack { seq, claim, until }
+            StateCommand::Nack { seq, claim, until }
         }
         ReceiptOperation::Extend { visibility } => {
             let until = now.wall.saturating_add(visibility);
-            StateWish::Extend { seq, claim, until }
+            StateCommand::Extend { seq, claim, until }
         }
-        ReceiptOperation::GiveBack => StateWish::GiveBack { seq, claim },
+        ReceiptOperation::GiveBack => StateCommand::GiveBack { seq, claim },
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use recto_protocol::queues::{
-    Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction, SendAnswer,
-    SendEvent, Sending, ShardEvent, reach,
+    Chunk, Entry, Fingerprint, HeadResponse, MessageId, Micros, Placed, Reach, SendAction, SendEvent,
+    SendResponse, Sending, ShardEvent, reach,
 };
 
 use crate::body_format::Body;
@@ -260,7 +260,7 @@ impl Shard {
                     let left = self.context.time_left(until);
                     event = SendEvent::Shard(self.execute_append(action, &load, left).await?);
                 }
-                SendAction::Answer(response) => return self.sent(response, count),
+                SendAction::Response(response) => return self.sent(response, count),
             }
         }
     }
@@ -271,13 +271,13 @@ impl Shard {
         let open = self
             .head
             .with_cached(|head| head.and_then(|head| head.open(reach, self.tenure)));
-        let opened = |(segment, live)| SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)));
+        let opened = |(segment, live)| SendEvent::Shard(ShardEvent::Head(HeadResponse::Open(segment, live)));
         open.map_or(SendEvent::Begin, opened)
     }
 
-    fn sent(&self, response: SendAnswer, count: usize) -> Result<Vec<Placed>> {
+    fn sent(&self, response: SendResponse, count: usize) -> Result<Vec<Placed>> {
         match response {
-            SendAnswer::Sent(_, placed) => {
+            SendResponse::Sent(_, placed) => {
                 let is_new = |placed: &&Placed| matches!(placed, Placed::At(_));
                 self.queue.counters.sent.add(placed.iter().filter(is_new).count());
                 self.notify_receivers();
@@ -286,24 +286,24 @@ impl Shard {
                 }
                 Ok(placed)
             }
-            SendAnswer::Full => Err(QueueError::new(
+            SendResponse::Full => Err(QueueError::new(
                 QueueErrorKind::Full,
                 "the queue is full: nothing was sent",
             )
             .with_hint("receive and acknowledge messages, or purge the queue, and send again")),
-            SendAnswer::NoQueue => Err(QueueError::deleted()),
-            SendAnswer::TooLarge => Err(QueueError::new(
+            SendResponse::NoQueue => Err(QueueError::deleted()),
+            SendResponse::TooLarge => Err(QueueError::new(
                 QueueErrorKind::InvalidArgument,
                 "the messages are larger than a segment: nothing was sent",
             )),
-            SendAnswer::Unknown => Err(QueueError::new(
+            SendResponse::Unknown => Err(QueueError::new(
                 QueueErrorKind::OutcomeUnknown,
                 "the messages may have been sent",
             )
             .with_hint(
                 "send the messages again with the same deduplication ids, which cannot send them twice",
             )),
-            SendAnswer::Damaged => Err(QueueError::new(
+            SendResponse::Damaged => Err(QueueError::new(
                 QueueErrorKind::Corrupt,
                 "the tables of the queue are from different points in time: nothing was sent",
             )

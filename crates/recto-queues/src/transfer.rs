@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 
 use recto_protocol::queues::{
     Chunk, ClaimId, Entry, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, Segment, Seq,
-    StateAnswer,
+    StateResponse,
 };
 
 use crate::body_format::Content;
@@ -240,7 +240,7 @@ impl Shard {
                 MoveAction::Source(_, command) => {
                     let response = match self.find(segment.number).await? {
                         Some(_) => segment.claims.call(command, time).await?,
-                        None => StateAnswer::Gone,
+                        None => StateResponse::Gone,
                     };
                     MoveEvent::Source(response)
                 }

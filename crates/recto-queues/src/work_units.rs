@@ -2,7 +2,7 @@
 //! it still has messages.
 
 use recto_protocol::queues::{
-    QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish,
+    QueueId, QueueName, Registry, RegistryCommand, RegistryResponse, RingCommand, RingResponse,
 };
 
 use crate::error::{QueueError, QueueErrorKind, Result};
@@ -27,15 +27,15 @@ impl Queues {
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let name = QueueName::new("unit", name)?;
         let id = QueueId(self.0.shards.context.random());
-        let command = RegistryWish::Begin {
+        let command = RegistryCommand::Begin {
             id,
             queue,
             name: name.clone(),
         };
         let begun = match self.call(command).await? {
-            RegistryAnswer::Created(_) => id,
-            RegistryAnswer::Exists(_) => self.unit_of(queue, name.as_str()).await?.id,
-            RegistryAnswer::Full => {
+            RegistryResponse::Created(_) => id,
+            RegistryResponse::Exists(_) => self.unit_of(queue, name.as_str()).await?.id,
+            RegistryResponse::Full => {
                 let message = "the store has the maximum number of work units: nothing was done";
                 return Err(QueueError::new(QueueErrorKind::Full, message)
                     .with_hint("end a work unit first, or raise the option `units` of the store"));
@@ -101,7 +101,7 @@ impl Queues {
             return Ok(());
         };
         for _ in 0..MAX_TABLE_REQUESTS {
-            if recycler.call(RingWish::Begin(unit)).await? == RingAnswer::Done {
+            if recycler.call(RingCommand::Begin(unit)).await? == RingResponse::Done {
                 return Ok(());
             }
             let ring = recycler.context.read_ring().await?;

@@ -11,11 +11,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use crate::queues::claims::{State, StateContext};
 use crate::queues::log::{Entry, Received};
 use crate::queues::names::{Micros, Seq};
 use crate::queues::order::Order;
 use crate::queues::rules::Rule;
-use crate::queues::state::{State, StateContext};
 
 /// Failed messages (given back, or with an ended claim). The message that was due first is at the
 /// top.

@@ -13,13 +13,13 @@
 //! segment finds the segment sealed. A process that requests another segment knows only an older
 //! [epoch](Tenure), and the manifest rejects the request.
 
-use crate::queues::head::{Head, HeadAnswer, HeadWish, Live, Settled};
+use crate::queues::claims::{State, StateCommand, StateResponse};
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
-use crate::queues::log::{Log, LogAnswer, Origin};
+use crate::queues::log::{Log, LogResponse, Origin};
 use crate::queues::names::{Address, Micros, Segment, Seq, Tenure};
-use crate::queues::releasing::{ReleaseAction, ReleaseEvent, Released, Releasing};
 use crate::queues::rules::Rule;
-use crate::queues::state::{State, StateAnswer, StateWish};
+use crate::queues::segment_release::{ReleaseAction, ReleaseEvent, Released, Releasing};
+use crate::queues::shard_manifest::{Head, HeadCommand, HeadResponse, Live, Settled};
 
 /// Event that the caller reports to [`Purging`] or [`Clearing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,17 +27,17 @@ pub enum ClearEvent {
     /// Start the task.
     Begin,
     /// Response of the shard's manifest (list of live segments), and the newest known manifest.
-    Head(HeadAnswer, Head),
+    Head(HeadResponse, Head),
     /// Response of the segment's log to the command that seals it.
-    Log(LogAnswer),
+    Log(LogResponse),
     /// Log and state of the segment (message batch). The state was read after the log.
     Read(Log, State),
     /// Response of the state of a source segment (one from which a message was moved). Report
     /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer lists the
     /// source segment.
-    Source(StateAnswer),
+    Source(StateResponse),
     /// Response of the state of the segment (message batch) that is being removed.
-    State(StateAnswer),
+    State(StateResponse),
     /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
     /// was released.
     Found(Option<Live>),
@@ -47,16 +47,16 @@ pub enum ClearEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClearAction {
     /// Send a command to the shard's manifest (its list of live segments).
-    Head(HeadWish),
+    Head(HeadCommand),
     /// Seal the segment's log, so that no more messages can be appended.
     Seal(Segment, Live),
     /// Read the segment's log and then its state, with serial consistency.
     Read(Segment, Live),
     /// Send a command to the state of a source segment, from which a message was moved to the
     /// removed segment.
-    Source(Origin, StateWish),
+    Source(Origin, StateCommand),
     /// Send a command to the state of the segment (message batch) that is being removed.
-    State(Segment, Live, StateWish),
+    State(Segment, Live, StateCommand),
     /// Read the entry of the segment in the shard's manifest (list of live segments), with serial
     /// consistency.
     Find(Segment),
@@ -119,10 +119,10 @@ impl Purging {
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         let event = match event {
             ClearEvent::Begin => return ClearAction::Seal(self.segment, self.live),
-            ClearEvent::Log(LogAnswer::Sealed(count)) if self.live.count != Some(count) => {
+            ClearEvent::Log(LogResponse::Sealed(count)) if self.live.count != Some(count) => {
                 return self.sealed(count);
             }
-            ClearEvent::Head(answer, _) if self.releasing.is_some() => ReleaseEvent::Head(answer),
+            ClearEvent::Head(response, _) if self.releasing.is_some() => ReleaseEvent::Head(response),
             ClearEvent::Head(..) | ClearEvent::Log(_) => return ClearAction::Read(self.segment, self.live),
             ClearEvent::Read(log, state) => {
                 let (address, segment, protocol) = (self.address, self.segment, self.protocol);
@@ -134,8 +134,8 @@ impl Purging {
                 self.releasing = Some(releasing);
                 ReleaseEvent::Begin
             }
-            ClearEvent::Source(answer) => ReleaseEvent::Source(answer),
-            ClearEvent::State(answer) => ReleaseEvent::State(answer),
+            ClearEvent::Source(response) => ReleaseEvent::Source(response),
+            ClearEvent::State(response) => ReleaseEvent::State(response),
             ClearEvent::Found(live) => ReleaseEvent::Found(live),
         };
         self.releases(event)
@@ -144,7 +144,7 @@ impl Purging {
     fn sealed(&mut self, count: Seq) -> ClearAction {
         self.live.count = Some(count);
         let segment = self.segment;
-        ClearAction::Head(HeadWish::Sealed { segment, count })
+        ClearAction::Head(HeadCommand::Sealed { segment, count })
     }
 
     fn releases(&mut self, event: ReleaseEvent) -> ClearAction {
@@ -152,9 +152,9 @@ impl Purging {
             return ClearAction::Read(self.segment, self.live);
         };
         match releasing.step(event) {
-            ReleaseAction::Source(origin, wish) => ClearAction::Source(origin, wish),
-            ReleaseAction::State(wish) => ClearAction::State(self.segment, self.live, wish),
-            ReleaseAction::Head(wish) => ClearAction::Head(wish),
+            ReleaseAction::Source(origin, command) => ClearAction::Source(origin, command),
+            ReleaseAction::State(command) => ClearAction::State(self.segment, self.live, command),
+            ReleaseAction::Head(command) => ClearAction::Head(command),
             ReleaseAction::Find(segment) => ClearAction::Find(segment),
             ReleaseAction::Over(released) => ClearAction::Over(released),
         }
@@ -204,9 +204,9 @@ impl Clearing {
     /// the deleted queue. Its response also contains the present manifest.
     fn closes(&self) -> ClearAction {
         ClearAction::Head(if self.protocol.rules.keeps(Rule::HeadsClosed) {
-            HeadWish::Close(self.tenure)
+            HeadCommand::Close(self.tenure)
         } else {
-            HeadWish::Close(Tenure::default())
+            HeadCommand::Close(Tenure::default())
         })
     }
 
@@ -234,14 +234,14 @@ impl Clearing {
             return self.closes();
         };
         ClearAction::Head(match live.count {
-            Some(count) => HeadWish::Release(Settled {
+            Some(count) => HeadCommand::Release(Settled {
                 segment,
                 resolved: count.into(),
                 // The missing log cannot show whether its messages had deduplication ids, so assume
                 // that they had.
                 has_ids: true,
             }),
-            None => HeadWish::Sealed { segment, count: 0 },
+            None => HeadCommand::Sealed { segment, count: 0 },
         })
     }
 }

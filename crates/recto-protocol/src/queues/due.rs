@@ -1,11 +1,11 @@
 //! Computation of the time when a message of a segment can be received next. A receiver that finds
 //! no message waits until then.
 
+use crate::queues::claims::{Pending, Standing, State, StateContext};
 use crate::queues::lease::Claim;
 use crate::queues::limits::LEASE_MARGIN_MICROS;
 use crate::queues::log::Entry;
 use crate::queues::names::{Micros, Seq};
-use crate::queues::state::{Pending, Standing, State, StateContext};
 
 impl State {
     /// Returns the earliest time when a message can be received, by the wall clock of this process,

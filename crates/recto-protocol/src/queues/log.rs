@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::queues::cas_loop::Register;
 use crate::queues::limits::{MESSAGE_OVERHEAD_BYTES, Protocol, WINDOW_MICROS};
 use crate::queues::names::{Address, Chunk, Fingerprint, MessageId, Micros, Segment, Seq, Version};
-use crate::queues::round::Register;
 use crate::queues::rows::Rows;
 use crate::queues::rules::Rule;
 
@@ -127,7 +127,7 @@ impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
 
 /// Command to the log of a segment (list of its messages).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum LogWish {
+pub enum LogCommand {
     /// Append messages whose bodies are stored under `chunk` in the segment's table for message
     /// bodies.
     Append {
@@ -142,7 +142,7 @@ pub enum LogWish {
 
 /// Response of the log of a segment (message batch) to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum LogAnswer {
+pub enum LogResponse {
     /// The append is done. The value has the outcome for each message.
     Appended(Vec<Placed>),
     /// The log is sealed, with this number of messages. No message was appended, and none will be.
@@ -263,21 +263,21 @@ impl Log {
         entries.filter_map(|entry| Some((entry.deduplication?, (entry.id, entry.sent))))
     }
 
-    fn append(&mut self, chunk: Chunk, entries: &[Entry], context: &LogContext<'_>) -> LogAnswer {
+    fn append(&mut self, chunk: Chunk, entries: &[Entry], context: &LogContext<'_>) -> LogResponse {
         let rules = context.protocol.rules;
         if rules.keeps(Rule::SettledByChunk)
             && let Some((first, row)) = self.rows.of_chunk(chunk)
         {
             let row = (first, row.clone());
-            return LogAnswer::Appended(self.placed(entries, row, context));
+            return LogResponse::Appended(self.placed(entries, row, context));
         }
         if self.is_sealed && rules.keeps(Rule::SealedIsFinal) {
-            return LogAnswer::Sealed(self.next());
+            return LogResponse::Sealed(self.next());
         }
         let bytes = |entries: &[Entry]| entries.iter().map(|entry| u64::from(entry.size)).sum::<u64>();
         let (most_messages, most_bytes) = (context.protocol.segment_messages, context.protocol.segment_bytes);
         if entries.len() > usize::from(most_messages) || bytes(entries) > most_bytes {
-            return LogAnswer::TooLarge;
+            return LogResponse::TooLarge;
         }
         let mut new: Vec<Entry> = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -289,7 +289,7 @@ impl Log {
             || self.bytes + bytes(&new) > most_bytes;
         if is_full {
             self.is_sealed = true;
-            return LogAnswer::Sealed(self.next());
+            return LogResponse::Sealed(self.next());
         }
         self.bytes += bytes(&new);
         let row = LogRow {
@@ -301,7 +301,7 @@ impl Log {
         if !row.entries.is_empty() {
             self.rows.push(first, row);
         }
-        LogAnswer::Appended(placed)
+        LogResponse::Appended(placed)
     }
 
     /// Returns the outcome for each message of an append. `row` has the messages that were
@@ -340,14 +340,14 @@ impl Log {
 }
 
 impl Register for Log {
-    type Wish = LogWish;
-    type Answer = LogAnswer;
+    type Command = LogCommand;
+    type Response = LogResponse;
     type Context<'a> = LogContext<'a>;
 
-    fn bytes(wish: &LogWish) -> u64 {
-        match wish {
-            LogWish::Append { entries, .. } => entries.iter().map(Entry::stored_bytes).sum(),
-            LogWish::Seal => 0,
+    fn bytes(command: &LogCommand) -> u64 {
+        match command {
+            LogCommand::Append { entries, .. } => entries.iter().map(Entry::stored_bytes).sum(),
+            LogCommand::Seal => 0,
         }
     }
 
@@ -359,23 +359,23 @@ impl Register for Log {
         self.version += 1;
     }
 
-    fn work_out(&mut self, wish: &LogWish, was_sent: bool, context: &LogContext<'_>) -> LogAnswer {
+    fn work_out(&mut self, command: &LogCommand, was_sent: bool, context: &LogContext<'_>) -> LogResponse {
         if self.segment > context.segment {
-            let is_in_doubt = was_sent && matches!(wish, LogWish::Append { .. });
+            let is_in_doubt = was_sent && matches!(command, LogCommand::Append { .. });
             return if is_in_doubt && context.protocol.rules.keeps(Rule::GoneIsUnknown) {
-                LogAnswer::Unknown
+                LogResponse::Unknown
             } else {
-                LogAnswer::Gone
+                LogResponse::Gone
             };
         }
         if self.segment < context.segment {
             *self = Self::empty(context.segment, self.version);
         }
-        match wish {
-            LogWish::Append { chunk, entries } => self.append(*chunk, entries, context),
-            LogWish::Seal => {
+        match command {
+            LogCommand::Append { chunk, entries } => self.append(*chunk, entries, context),
+            LogCommand::Seal => {
                 self.is_sealed = true;
-                LogAnswer::Sealed(self.next())
+                LogResponse::Sealed(self.next())
             }
         }
     }

@@ -21,43 +21,43 @@
 //! | [`registry`] | [`Registry`]: the queues of a keyspace, and the slots of their shards |
 //! | [`options`] | options of queues and of a store |
 //! | [`limits`] | limits, and waiting times |
-//! | [`round`] | [`Round`]: compare-and-set loop of a versioned cell |
+//! | [`cas_loop`] | [`Round`]: compare-and-set loop of a versioned cell |
 //! | [`log`] | [`Log`]: messages that were sent into a segment |
-//! | [`state`], [`resolved`] | [`State`]: resolved and claimed messages of a segment |
+//! | [`claims`], [`ack_bitmap`] | [`State`]: resolved and claimed messages of a segment |
 //! | `claiming` | selection of the messages that a claim takes |
 //! | `due` | time at which a message can be received next |
 //! | [`order`] | [`Order`]: message groups that must wait |
 //! | [`lease`] | [`Leases`]: check whether a claim has ended |
-//! | [`head`] | [`Head`]: manifest of a shard |
+//! | [`shard_manifest`] | [`Head`]: manifest of a shard |
 //! | [`ring`] | [`Ring`]: body tables, used in rotation |
-//! | [`keeping`] | maintenance of a body table: [`Fencing`], [`Rehoming`], [`Emptying`] |
-//! | [`entering`] | [`ShardAction`]: opening of a segment for new messages |
+//! | [`table_recycling`] | maintenance of a body table: [`Fencing`], [`Rehoming`], [`Emptying`] |
+//! | [`append`] | [`ShardAction`]: opening of a segment for new messages |
 //! | [`sending`] | [`Sending`]: sending of messages into a shard |
-//! | [`moving`] | [`Moving`]: move of a message to another segment |
-//! | [`releasing`] | [`Releasing`]: release of a segment |
+//! | [`transfer`] | [`Moving`]: move of a message to another segment |
+//! | [`segment_release`] | [`Releasing`]: release of a segment |
 //! | [`clearing`] | [`Purging`], [`Clearing`]: removal of segments, even with unresolved messages |
 //! | [`units`] | [`Ending`]: end of temporary queues, and of their tables |
 //! | [`stored`] | encoding of stored values as bytes |
 
+pub mod ack_bitmap;
+pub mod append;
+pub mod cas_loop;
+pub mod claims;
 pub mod clearing;
-pub mod entering;
-pub mod head;
-pub mod keeping;
 pub mod lease;
 pub mod limits;
 pub mod log;
-pub mod moving;
 pub mod names;
 pub mod options;
 pub mod order;
 pub mod registry;
-pub mod releasing;
-pub mod resolved;
 pub mod ring;
-pub mod round;
+pub mod segment_release;
 pub mod sending;
-pub mod state;
+pub mod shard_manifest;
 pub mod stored;
+pub mod table_recycling;
+pub mod transfer;
 pub mod units;
 
 mod claiming;
@@ -67,26 +67,28 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use ack_bitmap::Resolved;
+pub use append::{ShardAction, ShardEvent};
+pub use cas_loop::{Action, Decision, Event, Register, Round};
+pub use claims::{Delivery, Pending, Standing, State, StateCommand, StateContext, StateResponse, Target};
 pub use clearing::{ClearAction, ClearEvent, Clearing, Purging, expired_by, is_expired};
-pub use entering::{ShardAction, ShardEvent};
-pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Settled};
-pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
 pub use lease::{Claim, Clock, Leases};
 pub use limits::Protocol;
-pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Received, Recent};
-pub use moving::{MoveAction, MoveEvent, Moved, Moving};
+pub use log::{Entry, Log, LogCommand, LogContext, LogResponse, LogRow, Origin, Placed, Received, Recent};
 pub use names::{
     Address, BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, QueueId, RegisterNumber,
     Segment, Seq, Shard, Tenure, Ticket, Version,
 };
 pub use options::{DeadLetters, OptionError, QueueName, QueueOptions, StoreOptions};
 pub use order::{OpenGroups, Order};
-pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish, Unit};
-pub use releasing::{ReleaseAction, ReleaseEvent, Released, Releasing};
-pub use resolved::Resolved;
-pub use ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingContext, RingWish};
-pub use round::{Action, Decision, Event, Register, Round};
-pub use sending::{SendAction, SendAnswer, SendEvent, Sending, reach};
-pub use state::{Delivery, Pending, Standing, State, StateAnswer, StateContext, StateWish, Target};
+pub use registry::{
+    Held, PlaceRow, Queue, Registry, RegistryCommand, RegistryContext, RegistryResponse, Unit,
+};
+pub use ring::{Emptied, Owner, Phase, Ring, RingCommand, RingContext, RingResponse};
+pub use segment_release::{ReleaseAction, ReleaseEvent, Released, Releasing};
+pub use sending::{SendAction, SendEvent, SendResponse, Sending, reach};
+pub use shard_manifest::{Head, HeadCommand, HeadContext, HeadResponse, Live, Reach, Resting, Settled};
 pub use stored::{LogHeader, Receipt, StoredError};
+pub use table_recycling::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
+pub use transfer::{MoveAction, MoveEvent, Moved, Moving};
 pub use units::{Ending, UnitAction, UnitEvent};

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::queues::head::Head;
+use crate::queues::claims::State;
 use crate::queues::limits::Protocol;
 use crate::queues::log::Log;
 use crate::queues::names::{Fingerprint, Segment};
 use crate::queues::rules::Rule;
-use crate::queues::state::State;
+use crate::queues::shard_manifest::Head;
 
 /// Groups that must wait in a segment, because earlier live segments have unresolved messages of
 /// these groups.

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use recto_api::queues::{QueueSettings, QueueTableSettings};
 
+use crate::queues::cas_loop::Register;
 use crate::queues::limits::{MAX_DATA_CENTRE_LENGTH, Protocol};
 use crate::queues::names::{Micros, Place, QueueId, Shard, Tenure, Version};
 use crate::queues::options::{OptionError, QueueName, QueueOptions, StoreOptions};
-use crate::queues::round::Register;
 
 /// Registry of a keyspace: its queues with their options, and the slot (reusable row) of each
 /// queue.
@@ -101,7 +101,7 @@ pub struct Unit {
 
 /// Command to the registry of queues.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum RegistryWish {
+pub enum RegistryCommand {
     /// Create a queue, unless a queue with this name exists.
     Create {
         /// New random id of the queue.
@@ -144,7 +144,7 @@ pub enum RegistryWish {
 
 /// Response of the registry to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum RegistryAnswer {
+pub enum RegistryResponse {
     /// The command is done.
     Done,
     /// The command has created the queue or begun the unit in this slot (row of the registry), now
@@ -330,19 +330,19 @@ impl Registry {
         name: &QueueName,
         options: &QueueOptions,
         context: &RegistryContext,
-    ) -> RegistryAnswer {
+    ) -> RegistryResponse {
         if let Some((place, _, queue)) = self.named(name.as_str()) {
             return match queue {
-                queue if queue.id == id => RegistryAnswer::Created(place),
-                queue if queue.options == *options => RegistryAnswer::Exists(place),
-                _ => RegistryAnswer::Differs(place),
+                queue if queue.id == id => RegistryResponse::Created(place),
+                queue if queue.options == *options => RegistryResponse::Exists(place),
+                _ => RegistryResponse::Differs(place),
             };
         }
-        if let Some(answer) = self.known(id) {
-            return answer;
+        if let Some(response) = self.known(id) {
+            return response;
         }
         if let Err(error) = self.check(name, options) {
-            return RegistryAnswer::Refused(error);
+            return RegistryResponse::Refused(error);
         }
         let queue = Queue {
             id,
@@ -355,17 +355,17 @@ impl Registry {
 
     /// Returns the response to a creation whose id already has a slot, also if it was deleted
     /// since; `None` if the id is new.
-    fn known(&self, id: QueueId) -> Option<RegistryAnswer> {
+    fn known(&self, id: QueueId) -> Option<RegistryResponse> {
         let (place, row) = self.held_by(id)?;
         Some(match row.deleting() {
-            Some(_) => RegistryAnswer::Created(place),
-            None => RegistryAnswer::Differs(place),
+            Some(_) => RegistryResponse::Created(place),
+            None => RegistryResponse::Differs(place),
         })
     }
 
-    fn take_place(&mut self, held: Held, shards: u16, context: &RegistryContext) -> RegistryAnswer {
+    fn take_place(&mut self, held: Held, shards: u16, context: &RegistryContext) -> RegistryResponse {
         let Some(place) = self.free(context) else {
-            return RegistryAnswer::Full;
+            return RegistryResponse::Full;
         };
         let before = self.place(place).map_or(0, |row| row.shards);
         let row = PlaceRow {
@@ -376,7 +376,7 @@ impl Registry {
         };
         self.options = Some(self.options());
         self.put(place, row);
-        RegistryAnswer::Created(place)
+        RegistryResponse::Created(place)
     }
 
     fn begin(
@@ -385,22 +385,22 @@ impl Registry {
         queue: QueueId,
         name: &QueueName,
         context: &RegistryContext,
-    ) -> RegistryAnswer {
+    ) -> RegistryResponse {
         if let Some((place, _, unit)) = self.unit(queue, name.as_str()) {
             return if unit.id == id {
-                RegistryAnswer::Created(place)
+                RegistryResponse::Created(place)
             } else {
-                RegistryAnswer::Exists(place)
+                RegistryResponse::Exists(place)
             };
         }
-        if let Some(answer) = self.known(id) {
-            return answer;
+        if let Some(response) = self.known(id) {
+            return response;
         }
         let Some((.., whose)) = self.queue(queue) else {
-            return RegistryAnswer::NoQueue;
+            return RegistryResponse::NoQueue;
         };
         if self.units().count() >= usize::from(self.options().units) {
-            return RegistryAnswer::Full;
+            return RegistryResponse::Full;
         }
         let shards = whose.options.shards;
         let unit = Unit {
@@ -418,24 +418,24 @@ impl Registry {
         expected: Option<Version>,
         change: &QueueSettings,
         was_sent: bool,
-    ) -> RegistryAnswer {
+    ) -> RegistryResponse {
         let Some((place, row, queue)) = self.queue(id) else {
-            return RegistryAnswer::NoQueue;
+            return RegistryResponse::NoQueue;
         };
         let options = match queue.options.changed_by(change) {
             Ok(options) => options,
-            Err(error) => return RegistryAnswer::Refused(error),
+            Err(error) => return RegistryResponse::Refused(error),
         };
         let is_as_expected = expected.is_none_or(|expected| expected == row.changed);
         if queue.options == options && (is_as_expected || was_sent) {
-            return RegistryAnswer::Changed(row.changed);
+            return RegistryResponse::Changed(row.changed);
         }
         if !is_as_expected {
-            return RegistryAnswer::Outdated(row.changed);
+            return RegistryResponse::Outdated(row.changed);
         }
         let checked = queue.options.check_change(&options);
         if let Err(error) = checked.and_then(|()| self.check(&queue.name, &options)) {
-            return RegistryAnswer::Refused(error);
+            return RegistryResponse::Refused(error);
         }
         let held = Held::Queue(Queue {
             options,
@@ -448,16 +448,16 @@ impl Registry {
             ..row.clone()
         };
         self.put(place, row);
-        RegistryAnswer::Changed(changed)
+        RegistryResponse::Changed(changed)
     }
 
-    fn delete(&mut self, id: QueueId, was_sent: bool, context: &RegistryContext) -> RegistryAnswer {
+    fn delete(&mut self, id: QueueId, was_sent: bool, context: &RegistryContext) -> RegistryResponse {
         let known = self.held_by(id);
         let Some((place, row)) = known.filter(|(_, row)| row.deleting().is_none()) else {
             return if was_sent || known.is_some() {
-                RegistryAnswer::Done
+                RegistryResponse::Done
             } else {
-                RegistryAnswer::NoQueue
+                RegistryResponse::NoQueue
             };
         };
         let names = |other: &Queue| {
@@ -465,14 +465,14 @@ impl Registry {
             dead.is_some_and(|dead| matches!(&row.held, Held::Queue(queue) if queue.name == dead.queue))
         };
         if let Some((.., other)) = self.queues().find(|(.., other)| names(other)) {
-            return RegistryAnswer::NeededBy(other.name.clone());
+            return RegistryResponse::NeededBy(other.name.clone());
         }
         let units = self.units().filter(|(.., unit)| unit.queue == id);
         let places: Vec<_> = units.map(|(place, ..)| place).chain([place]).collect();
         for place in places {
             self.leave(place, context);
         }
-        RegistryAnswer::Done
+        RegistryResponse::Done
     }
 
     /// Takes the slot (row of the registry) from its owner, and marks the slot as being cleared.
@@ -496,9 +496,9 @@ impl Registry {
         self.put(place, row);
     }
 
-    fn cleared(&mut self, place: Place, tenure: Tenure) -> RegistryAnswer {
+    fn cleared(&mut self, place: Place, tenure: Tenure) -> RegistryResponse {
         let Some(row) = self.place(place) else {
-            return RegistryAnswer::NoQueue;
+            return RegistryResponse::NoQueue;
         };
         // The epoch of a deletion is the version of the registry that stored it. If the epoch is
         // above the present version, the deletion is not stored yet, so do not free the slot.
@@ -511,32 +511,32 @@ impl Registry {
             };
             self.put(place, row);
         }
-        RegistryAnswer::Done
+        RegistryResponse::Done
     }
 
-    fn configure(&mut self, change: &QueueTableSettings) -> RegistryAnswer {
+    fn configure(&mut self, change: &QueueTableSettings) -> RegistryResponse {
         match self.options().changed_by(change) {
             Ok(options) => {
                 self.options = Some(options);
-                RegistryAnswer::Done
+                RegistryResponse::Done
             }
-            Err(error) => RegistryAnswer::Refused(error),
+            Err(error) => RegistryResponse::Refused(error),
         }
     }
 
-    fn serve(&mut self, data_centre: &Arc<str>) -> RegistryAnswer {
+    fn serve(&mut self, data_centre: &Arc<str>) -> RegistryResponse {
         let length = data_centre.len();
         if length == 0 || length > MAX_DATA_CENTRE_LENGTH {
-            return RegistryAnswer::Refused(OptionError::Conflict {
+            return RegistryResponse::Refused(OptionError::Conflict {
                 field: "data_centre",
                 reason: "the name is empty, or longer than 255 bytes",
             });
         }
         match &self.data_centre {
-            Some(other) if other != data_centre => RegistryAnswer::ServedBy(other.clone()),
+            Some(other) if other != data_centre => RegistryResponse::ServedBy(other.clone()),
             _ => {
                 self.data_centre = Some(data_centre.clone());
-                RegistryAnswer::Done
+                RegistryResponse::Done
             }
         }
     }
@@ -569,8 +569,8 @@ impl PlaceRow {
 }
 
 impl Register for Registry {
-    type Wish = RegistryWish;
-    type Answer = RegistryAnswer;
+    type Command = RegistryCommand;
+    type Response = RegistryResponse;
     type Context<'a> = RegistryContext;
 
     fn version(&self) -> Version {
@@ -581,19 +581,24 @@ impl Register for Registry {
         self.version += 1;
     }
 
-    fn work_out(&mut self, wish: &RegistryWish, was_sent: bool, context: &RegistryContext) -> RegistryAnswer {
-        match wish {
-            RegistryWish::Create { id, name, options } => self.create(*id, name, options, context),
-            RegistryWish::Change {
+    fn work_out(
+        &mut self,
+        command: &RegistryCommand,
+        was_sent: bool,
+        context: &RegistryContext,
+    ) -> RegistryResponse {
+        match command {
+            RegistryCommand::Create { id, name, options } => self.create(*id, name, options, context),
+            RegistryCommand::Change {
                 queue,
                 expected,
                 change,
             } => self.change(*queue, *expected, change, was_sent),
-            RegistryWish::Begin { id, queue, name } => self.begin(*id, *queue, name, context),
-            RegistryWish::Delete(queue) => self.delete(*queue, was_sent, context),
-            RegistryWish::Cleared(place, tenure) => self.cleared(*place, *tenure),
-            RegistryWish::Configure(change) => self.configure(change),
-            RegistryWish::Serve(data_centre) => self.serve(data_centre),
+            RegistryCommand::Begin { id, queue, name } => self.begin(*id, *queue, name, context),
+            RegistryCommand::Delete(queue) => self.delete(*queue, was_sent, context),
+            RegistryCommand::Cleared(place, tenure) => self.cleared(*place, *tenure),
+            RegistryCommand::Configure(change) => self.configure(change),
+            RegistryCommand::Serve(data_centre) => self.serve(data_centre),
         }
     }
 }

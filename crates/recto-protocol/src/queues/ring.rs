@@ -13,9 +13,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::queues::cas_loop::Register;
 use crate::queues::limits::{MAX_TABLES, Protocol};
 use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
-use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
 /// Ring of a keyspace: its tables for message bodies, and the phase of each.
@@ -94,7 +94,7 @@ pub enum Emptied {
 
 /// Command to the ring (list of body tables).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RingWish {
+pub enum RingCommand {
     /// Add this table, which was just created, and whose id is [`Ring::next`].
     Add(BodyTable),
     /// Open a free table in place of this one, unless this table is no longer open in this
@@ -122,7 +122,7 @@ pub enum RingWish {
 
 /// Response of the ring (list of body tables) to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RingAnswer {
+pub enum RingResponse {
     /// The ring has the requested state, now or since an earlier command.
     Done,
     /// The change is not possible now: the table is in another phase or another lifetime, or has
@@ -207,12 +207,12 @@ impl Ring {
         found == life || !context.protocol.rules.keeps(Rule::BelievedInItsLife)
     }
 
-    fn add(&mut self, table: BodyTable, context: &RingContext) -> RingAnswer {
+    fn add(&mut self, table: BodyTable, context: &RingContext) -> RingResponse {
         if table <= self.last {
-            return RingAnswer::Done;
+            return RingResponse::Done;
         }
         if self.tables.len() == MAX_TABLES {
-            return RingAnswer::Full;
+            return RingResponse::Full;
         }
         let phase = if self.open().is_none() {
             self.begins(context)
@@ -221,34 +221,34 @@ impl Ring {
         };
         self.last = table;
         self.tables.insert(table, phase);
-        RingAnswer::Done
+        RingResponse::Done
     }
 
-    fn roll(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingAnswer {
+    fn roll(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingResponse {
         let is_found = |open: &(BodyTable, Life)| open.0 == table && Self::is_of(found, open.1, context);
         let Some((_, life)) = self.opened().filter(is_found) else {
-            return RingAnswer::Done;
+            return RingResponse::Done;
         };
         let mut tables = self.tables.iter();
         let Some((next, _)) = tables.find(|(_, stands)| **stands == Phase::Free) else {
-            return RingAnswer::Short;
+            return RingResponse::Short;
         };
         let (next, since) = (*next, context.now);
         self.tables.insert(table, Phase::Closing { since, life });
         self.tables.insert(next, self.begins(context));
-        RingAnswer::Done
+        RingResponse::Done
     }
 
-    fn begin(&mut self, unit: QueueId, context: &RingContext) -> RingAnswer {
+    fn begin(&mut self, unit: QueueId, context: &RingContext) -> RingResponse {
         if self.unit(unit).is_some() {
-            return RingAnswer::Done;
+            return RingResponse::Done;
         }
         let free = self.tables.iter().filter(|(_, stands)| **stands == Phase::Free);
         let free: Vec<_> = free.map(|(table, _)| *table).collect();
         // Give a table to a temporary queue only if two are free, because the next rotation needs
         // one.
         let [table, _, ..] = free[..] else {
-            return RingAnswer::Short;
+            return RingResponse::Short;
         };
         let phase = Phase::Unit {
             unit,
@@ -256,61 +256,61 @@ impl Ring {
             life: Life(self.version + 1),
         };
         self.tables.insert(table, phase);
-        RingAnswer::Done
+        RingResponse::Done
     }
 
-    fn ended(&mut self, table: BodyTable, found: QueueId, context: &RingContext) -> RingAnswer {
+    fn ended(&mut self, table: BodyTable, found: QueueId, context: &RingContext) -> RingResponse {
         match self.tables.get(&table) {
             Some(Phase::Unit { unit, life, .. }) if *unit == found => {
                 let (since, life) = (context.now, *life);
                 self.tables.insert(table, Phase::Closed { since, life });
-                RingAnswer::Done
+                RingResponse::Done
             }
-            _ => RingAnswer::NotYet,
+            _ => RingResponse::NotYet,
         }
     }
 
-    fn fenced(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingAnswer {
+    fn fenced(&mut self, table: BodyTable, found: Life, context: &RingContext) -> RingResponse {
         match self.tables.get(&table) {
             Some(Phase::Closing { life, .. }) if Self::is_of(found, *life, context) => {
                 let (since, life) = (context.now, *life);
                 self.tables.insert(table, Phase::Closed { since, life });
-                RingAnswer::Done
+                RingResponse::Done
             }
-            _ => RingAnswer::NotYet,
+            _ => RingResponse::NotYet,
         }
     }
 
-    fn take(&mut self, table: BodyTable, found: Life, owner: Owner, context: &RingContext) -> RingAnswer {
+    fn take(&mut self, table: BodyTable, found: Life, owner: Owner, context: &RingContext) -> RingResponse {
         let (may, life) = match self.tables.get(&table) {
             Some(Phase::Closed { since, life }) => {
                 let is_unused = context.now.saturating_sub(*since) >= context.protocol.unused;
                 (is_unused && Self::is_of(found, *life, context), *life)
             }
-            Some(Phase::Emptying { owner: current, .. }) if *current == owner => return RingAnswer::Done,
+            Some(Phase::Emptying { owner: current, .. }) if *current == owner => return RingResponse::Done,
             Some(Phase::Emptying { life, .. }) => (!context.protocol.rules.keeps(Rule::NoTakeOver), *life),
-            _ => return RingAnswer::NotYet,
+            _ => return RingResponse::NotYet,
         };
         if !may {
-            return RingAnswer::NotYet;
+            return RingResponse::NotYet;
         }
         let since = context.now;
         self.tables.insert(table, Phase::Emptying { owner, since, life });
-        RingAnswer::Done
+        RingResponse::Done
     }
 
     /// Moves the table to its next phase, if the attempt `owner` is emptying the table. Otherwise
     /// changes nothing.
-    fn ends(&mut self, table: BodyTable, owner: Owner, next: impl Fn(Life) -> Phase) -> RingAnswer {
+    fn ends(&mut self, table: BodyTable, owner: Owner, next: impl Fn(Life) -> Phase) -> RingResponse {
         match self.tables.get(&table) {
             Some(Phase::Emptying {
                 owner: current, life, ..
             }) if *current == owner => {
                 let next = next(*life);
                 self.tables.insert(table, next);
-                RingAnswer::Done
+                RingResponse::Done
             }
-            _ => RingAnswer::NotYet,
+            _ => RingResponse::NotYet,
         }
     }
 
@@ -320,7 +320,7 @@ impl Ring {
         owner: Owner,
         outcome: Emptied,
         context: &RingContext,
-    ) -> RingAnswer {
+    ) -> RingResponse {
         let since = context.now;
         self.ends(table, owner, |life| match outcome {
             Emptied::Done => Phase::Free,
@@ -329,22 +329,22 @@ impl Ring {
         })
     }
 
-    fn dropped(&mut self, table: BodyTable) -> RingAnswer {
+    fn dropped(&mut self, table: BodyTable) -> RingResponse {
         if self
             .tables
             .get(&table)
             .is_some_and(|stands| *stands != Phase::Retired)
         {
-            return RingAnswer::NotYet;
+            return RingResponse::NotYet;
         }
         self.tables.remove(&table);
-        RingAnswer::Done
+        RingResponse::Done
     }
 }
 
 impl Register for Ring {
-    type Wish = RingWish;
-    type Answer = RingAnswer;
+    type Command = RingCommand;
+    type Response = RingResponse;
     type Context<'a> = RingContext;
 
     fn version(&self) -> Version {
@@ -355,17 +355,17 @@ impl Register for Ring {
         self.version += 1;
     }
 
-    fn work_out(&mut self, wish: &RingWish, _: bool, context: &RingContext) -> RingAnswer {
-        match *wish {
-            RingWish::Add(table) => self.add(table, context),
-            RingWish::Roll(table, life) => self.roll(table, life, context),
-            RingWish::Begin(unit) => self.begin(unit, context),
-            RingWish::Ended(table, unit) => self.ended(table, unit, context),
-            RingWish::Fenced(table, life) => self.fenced(table, life, context),
-            RingWish::Take(table, life, owner) => self.take(table, life, owner, context),
-            RingWish::Emptied(table, owner, outcome) => self.emptied(table, owner, outcome, context),
-            RingWish::Retire(table, owner) => self.ends(table, owner, |_| Phase::Retired),
-            RingWish::Dropped(table) => self.dropped(table),
+    fn work_out(&mut self, command: &RingCommand, _: bool, context: &RingContext) -> RingResponse {
+        match *command {
+            RingCommand::Add(table) => self.add(table, context),
+            RingCommand::Roll(table, life) => self.roll(table, life, context),
+            RingCommand::Begin(unit) => self.begin(unit, context),
+            RingCommand::Ended(table, unit) => self.ended(table, unit, context),
+            RingCommand::Fenced(table, life) => self.fenced(table, life, context),
+            RingCommand::Take(table, life, owner) => self.take(table, life, owner, context),
+            RingCommand::Emptied(table, owner, outcome) => self.emptied(table, owner, outcome, context),
+            RingCommand::Retire(table, owner) => self.ends(table, owner, |_| Phase::Retired),
+            RingCommand::Dropped(table) => self.dropped(table),
         }
     }
 }

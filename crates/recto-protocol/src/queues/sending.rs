@@ -11,12 +11,12 @@
 
 use std::sync::Arc;
 
-use crate::queues::entering::{Entered, Entering, ShardAction, ShardEvent};
-use crate::queues::head::{HeadWish, Live, Reach};
+use crate::queues::append::{Entered, Entering, ShardAction, ShardEvent};
 use crate::queues::limits::{FAR_MICROS, Protocol};
-use crate::queues::log::{Entry, LogAnswer, LogWish, Placed};
+use crate::queues::log::{Entry, LogCommand, LogResponse, Placed};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure};
 use crate::queues::rules::Rule;
+use crate::queues::shard_manifest::{HeadCommand, Live, Reach};
 
 /// Event that the caller reports to [`Sending`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,12 +35,12 @@ pub enum SendAction {
     /// Execute an action in this shard.
     Shard(Address, ShardAction),
     /// Give this result to the waiting sender. The machine has ended.
-    Answer(SendAnswer),
+    Response(SendResponse),
 }
 
 /// Result of sending messages into a shard (part of a queue).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum SendAnswer {
+pub enum SendResponse {
     /// The messages are in this segment. For each, the position in the segment, or the message that
     /// it duplicates.
     Sent(Segment, Vec<Placed>),
@@ -111,20 +111,22 @@ impl Sending {
     /// Handles an event, and returns the next action of the caller.
     pub fn step(&mut self, event: SendEvent) -> SendAction {
         match (event, self.open) {
-            (SendEvent::Shard(ShardEvent::Head(answer)), _) => match self.entering.hears(answer) {
+            (SendEvent::Shard(ShardEvent::Head(response)), _) => match self.entering.hears(response) {
                 Entered::Asks(action) => self.asks(action),
                 Entered::Open(segment, live) => self.opened(segment, live),
-                Entered::Full => SendAction::Answer(SendAnswer::Full),
-                Entered::NoQueue => SendAction::Answer(SendAnswer::NoQueue),
-                Entered::Damaged => SendAction::Answer(SendAnswer::Damaged),
+                Entered::Full => SendAction::Response(SendResponse::Full),
+                Entered::NoQueue => SendAction::Response(SendResponse::NoQueue),
+                Entered::Damaged => SendAction::Response(SendResponse::Damaged),
             },
-            (SendEvent::Shard(ShardEvent::Ring(ring)), _) => self.asks_head(Some(HeadWish::Fence(ring))),
+            (SendEvent::Shard(ShardEvent::Ring(ring)), _) => self.asks_head(Some(HeadCommand::Fence(ring))),
             (SendEvent::Shard(ShardEvent::Written), Some((segment, live))) => self.append(segment, live),
             (SendEvent::Shard(ShardEvent::TableGone), Some((_, live))) => {
                 self.entering.misses_table(live.table);
                 self.asks_head(None)
             }
-            (SendEvent::Shard(ShardEvent::Log(answer)), Some((segment, _))) => self.logged(segment, answer),
+            (SendEvent::Shard(ShardEvent::Log(response)), Some((segment, _))) => {
+                self.logged(segment, response)
+            }
             (SendEvent::Begin | SendEvent::Shard(_), _) => self.asks_head(None),
         }
     }
@@ -133,7 +135,7 @@ impl Sending {
         SendAction::Shard(self.entering.address, action)
     }
 
-    fn asks_head(&mut self, before: Option<HeadWish>) -> SendAction {
+    fn asks_head(&mut self, before: Option<HeadCommand>) -> SendAction {
         self.open = None;
         self.asks(self.entering.asks(before))
     }
@@ -148,25 +150,29 @@ impl Sending {
     }
 
     fn append(&self, segment: Segment, live: Live) -> SendAction {
-        let wish = LogWish::Append {
+        let command = LogCommand::Append {
             chunk: self.chunk,
             entries: self.entries.clone(),
         };
-        self.asks(ShardAction::Log { live, segment, wish })
+        self.asks(ShardAction::Log {
+            live,
+            segment,
+            command,
+        })
     }
 
-    fn logged(&mut self, segment: Segment, answer: LogAnswer) -> SendAction {
-        SendAction::Answer(match answer {
-            LogAnswer::Appended(placed) => SendAnswer::Sent(segment, placed),
-            LogAnswer::Sealed(count) => {
-                return self.asks_head(Some(HeadWish::Sealed { segment, count }));
+    fn logged(&mut self, segment: Segment, response: LogResponse) -> SendAction {
+        SendAction::Response(match response {
+            LogResponse::Appended(placed) => SendResponse::Sent(segment, placed),
+            LogResponse::Sealed(count) => {
+                return self.asks_head(Some(HeadCommand::Sealed { segment, count }));
             }
-            LogAnswer::Gone => {
+            LogResponse::Gone => {
                 self.entering.misses_segment(self.entering.address, segment);
                 return self.asks_head(None);
             }
-            LogAnswer::TooLarge => SendAnswer::TooLarge,
-            LogAnswer::Unknown => SendAnswer::Unknown,
+            LogResponse::TooLarge => SendResponse::TooLarge,
+            LogResponse::Unknown => SendResponse::Unknown,
         })
     }
 }

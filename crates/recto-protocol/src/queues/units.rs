@@ -7,7 +7,7 @@
 use crate::queues::limits::Protocol;
 use crate::queues::names::{BodyTable, QueueId};
 use crate::queues::registry::Registry;
-use crate::queues::ring::{Ring, RingAnswer, RingWish};
+use crate::queues::ring::{Ring, RingCommand, RingResponse};
 use crate::queues::rules::Rule;
 
 /// Event that the caller reports to [`Ending`].
@@ -20,7 +20,7 @@ pub enum UnitEvent {
     /// The caller has read the registry of queues, with serial consistency.
     Registry(Registry),
     /// Response of the ring (list of body tables) to [`UnitAction::Ring`].
-    RingAnswer(RingAnswer),
+    RingResponse(RingResponse),
 }
 
 /// Action that the caller of [`Ending`] executes.
@@ -31,7 +31,7 @@ pub enum UnitAction {
     /// Read the registry of queues with serial consistency.
     ReadRegistry,
     /// Send a command to the ring (list of body tables).
-    Ring(RingWish),
+    Ring(RingCommand),
     /// The task is finished.
     Over,
 }
@@ -67,7 +67,7 @@ impl Ending {
             UnitEvent::Begin => return UnitAction::ReadRegistry,
             UnitEvent::Ring(ring) => self.ring = Some(ring),
             UnitEvent::Registry(registry) => self.registry = Some(registry),
-            UnitEvent::RingAnswer(_) => {
+            UnitEvent::RingResponse(_) => {
                 self.ended.pop();
                 return self.ends_next();
             }
@@ -86,7 +86,7 @@ impl Ending {
     fn ends_next(&self) -> UnitAction {
         let next = self.ended.last().copied();
         next.map_or(UnitAction::Over, |(table, unit)| {
-            UnitAction::Ring(RingWish::Ended(table, unit))
+            UnitAction::Ring(RingCommand::Ended(table, unit))
         })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use recto_protocol::queues::{Delivery, Live, StateAnswer, StateWish};
+use recto_protocol::queues::{Delivery, Live, StateCommand, StateResponse};
 
 use crate::error::Result;
 use crate::shard::Shard;
@@ -51,11 +51,11 @@ impl Shard {
             return moving.await.map(drop);
         }
         let time = self.context.request_timeout;
-        let removed = segment.claims.call(StateWish::Remove(seq), time).await?;
+        let removed = segment.claims.call(StateCommand::Remove(seq), time).await?;
         self.queue
             .counters
             .bodies_lost
-            .add(usize::from(removed == StateAnswer::Done));
+            .add(usize::from(removed == StateResponse::Done));
         self.notify_receivers();
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use recto_protocol::queues::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES};
 use recto_protocol::queues::{
-    ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, Segment, StateAnswer, StateWish,
+    ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, Segment, StateCommand, StateResponse,
 };
 use tokio::runtime::Handle;
 
@@ -414,7 +414,7 @@ impl Shard {
         }
         let claim = ClaimId(self.context.random());
         let (sent, visibility) = (self.context.clock(), request.visibility);
-        let claims = StateWish::Claim {
+        let claims = StateCommand::Claim {
             claim,
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
@@ -436,7 +436,7 @@ impl Shard {
         // reserved for them.
         drop(room);
         let heard = self.context.clock();
-        let StateAnswer::Claimed(deliveries) = response else {
+        let StateResponse::Claimed(deliveries) = response else {
             return Ok(());
         };
         result.count(&deliveries);
@@ -462,11 +462,11 @@ impl Shard {
 
     /// Resolves a claim (reservation of messages for a receiver) with an unknown outcome: repeats
     /// the claim, and then gives its messages back.
-    fn resolve_claim(self: &Arc<Self>, segment: &Arc<LiveSegment>, command: StateWish) {
+    fn resolve_claim(self: &Arc<Self>, segment: &Arc<LiveSegment>, command: StateCommand) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
             let time = shard.context.request_timeout;
-            if let Ok(StateAnswer::Claimed(deliveries)) = segment.claims.call(command, time).await {
+            if let Ok(StateResponse::Claimed(deliveries)) = segment.claims.call(command, time).await {
                 shard.give_back(shard.receipts(&segment, &deliveries));
             }
         });

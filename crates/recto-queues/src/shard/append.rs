@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_protocol::queues::{
-    BodyTable, Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent,
+    BodyTable, Chunk, Live, LogCommand, LogResponse, Register as _, Segment, ShardAction, ShardEvent,
 };
 
 use crate::body_format::Body;
@@ -81,7 +81,7 @@ impl Shard {
             ShardAction::Log {
                 live,
                 segment,
-                wish: command,
+                command,
             } => {
                 if load.is_deduplicated {
                     let head = self.head(false).await.map_err(as_not_appended)?;
@@ -124,15 +124,15 @@ impl Shard {
         &self,
         live: Live,
         segment: Segment,
-        command: LogWish,
+        command: LogCommand,
         load: &ChunkBodies,
         time: Duration,
-    ) -> Result<LogAnswer> {
+    ) -> Result<LogResponse> {
         // Keep a reference to the segment while the command is in progress, so that the cache does not drop
         // the segment and open it a second time.
         let segment = self.segment(segment, live);
         let log = &segment.log;
-        if let LogWish::Append { chunk, .. } = &command
+        if let LogCommand::Append { chunk, .. } = &command
             && !self.context.has_ring()
         {
             let mut bodies = log.backend.bodies.lock().unwrap_or_else(PoisonError::into_inner);

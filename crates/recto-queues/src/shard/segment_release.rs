@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_protocol::queues::{
-    Head, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
+    Head, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateCommand, StateResponse,
 };
 
 use crate::error::Result;
@@ -70,9 +70,9 @@ impl Shard {
     pub(crate) async fn call_source(
         &self,
         origin: Origin,
-        command: StateWish,
+        command: StateCommand,
         time: Duration,
-    ) -> Result<StateAnswer> {
+    ) -> Result<StateResponse> {
         let source = self.shard_cache.shard_at(origin.address);
         let is_gone =
             |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
@@ -80,14 +80,14 @@ impl Shard {
             // A released segment never returns, so the cached head suffices. Without this check,
             // the head would be read for each message of a segment whose messages were moved
             // together.
-            return Ok(StateAnswer::Gone);
+            return Ok(StateResponse::Gone);
         }
         match source.find(origin.segment).await? {
             Some(live) => {
                 let segment = source.segment(origin.segment, live);
                 segment.claims.call(command, time).await
             }
-            None => Ok(StateAnswer::Gone),
+            None => Ok(StateResponse::Gone),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the table is dropped.
 
 use recto_protocol::queues::{
-    BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingAnswer, RingWish,
+    BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingCommand, RingResponse,
 };
 use recto_store::TableOutcome;
 
@@ -30,7 +30,7 @@ impl TableRecycler {
                 KeepAction::CountReferences(table) => {
                     KeepEvent::References(references.segments_in(table).len())
                 }
-                KeepAction::Ring(command) => KeepEvent::RingAnswer(self.call_until_known(command).await?),
+                KeepAction::Ring(command) => KeepEvent::RingResponse(self.call_until_known(command).await?),
                 KeepAction::Empty(table) => KeepEvent::Emptied(self.empty_table(table).await),
                 _ => return Ok(()),
             };
@@ -39,11 +39,11 @@ impl TableRecycler {
 
     /// Sends a command to the ring of body tables. Repeats the command that records the outcome of
     /// emptying, because a table without that record is retired (dropped, and never used again).
-    async fn call_until_known(&self, command: RingWish) -> Result<RingAnswer> {
+    async fn call_until_known(&self, command: RingCommand) -> Result<RingResponse> {
         let mut asked = 1;
         loop {
             match self.call(command).await {
-                Err(_) if asked < MAX_RECORD_ATTEMPTS && matches!(command, RingWish::Emptied(..)) => {
+                Err(_) if asked < MAX_RECORD_ATTEMPTS && matches!(command, RingCommand::Emptied(..)) => {
                     asked += 1
                 }
                 response => return response,
@@ -67,7 +67,7 @@ impl TableRecycler {
     pub(crate) async fn drop_retired(&self, table: BodyTable) -> Result<()> {
         let name = self.context.tables.bodies(table);
         match self.context.store.drop_table(name.name()).await? {
-            TableOutcome::Done => self.call(RingWish::Dropped(table)).await.map(drop),
+            TableOutcome::Done => self.call(RingCommand::Dropped(table)).await.map(drop),
             // The table may not have been dropped, so a later run tries again.
             TableOutcome::Unknown(_) => Ok(()),
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use recto_protocol::queues::{
-    Address, BodyTable, Fencing, HeadWish, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Register as _,
-    Registry, Ring, RingWish,
+    Address, BodyTable, Fencing, HeadCommand, KeepAction, KeepEvent, Life, LogCommand, LogResponse,
+    Register as _, Registry, Ring, RingCommand,
 };
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
@@ -31,7 +31,7 @@ impl TableRecycler {
         for one in fenced {
             one?;
         }
-        self.call(RingWish::Fenced(table, life)).await.map(drop)
+        self.call(RingCommand::Fenced(table, life)).await.map(drop)
     }
 
     async fn fence_one(&self, ring: &Ring, table: BodyTable, address: Address) -> Result<()> {
@@ -44,8 +44,8 @@ impl TableRecycler {
                 KeepAction::Seal(segment, live) => {
                     let segment = shard.segment(segment, live);
                     let time = self.context.request_timeout;
-                    match segment.log.call(LogWish::Seal, time).await? {
-                        LogAnswer::Sealed(count) => KeepEvent::Sealed(Some(count)),
+                    match segment.log.call(LogCommand::Seal, time).await? {
+                        LogResponse::Sealed(count) => KeepEvent::Sealed(Some(count)),
                         _ => KeepEvent::Sealed(None),
                     }
                 }
@@ -58,7 +58,7 @@ impl TableRecycler {
 
 /// Sends a command to a shard's head (manifest). Returns its response, and the head after the
 /// command.
-pub(crate) async fn call_manifest(shard: &Arc<Shard>, command: HeadWish) -> Result<KeepEvent> {
+pub(crate) async fn call_manifest(shard: &Arc<Shard>, command: HeadCommand) -> Result<KeepEvent> {
     let response = shard.head.call(command, shard.context.request_timeout).await?;
     Ok(KeepEvent::Head(response, shard.head(false).await?))
 }

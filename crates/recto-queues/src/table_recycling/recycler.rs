@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recto_protocol::queues::{Phase, Ring, RingAnswer, RingWish};
+use recto_protocol::queues::{Phase, Ring, RingCommand, RingResponse};
 
 use crate::cas_loop::CasLoop;
 use crate::context::QueueContext;
@@ -36,7 +36,7 @@ impl TableRecycler {
         }
     }
 
-    pub(crate) async fn call(&self, command: RingWish) -> Result<RingAnswer> {
+    pub(crate) async fn call(&self, command: RingCommand) -> Result<RingResponse> {
         self.ring.call(command, self.context.request_timeout).await
     }
 
@@ -83,14 +83,14 @@ impl TableRecycler {
     }
 
     /// Creates the table with the next unused id, and adds it to the ring (list of body tables).
-    pub(crate) async fn grow(&self, ring: &Ring) -> Result<RingAnswer> {
+    pub(crate) async fn grow(&self, ring: &Ring) -> Result<RingResponse> {
         let Some(next) = ring.next() else {
-            return Ok(RingAnswer::Full);
+            return Ok(RingResponse::Full);
         };
         self.context
             .create_body_table(&self.context.tables.bodies(next))
             .await?;
-        self.call(RingWish::Add(next)).await
+        self.call(RingCommand::Add(next)).await
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_protocol::queues::{
-    Address, BodyTable, Ending, Life, Live, Micros, Phase, Registry, Ring, RingAnswer, RingWish, Segment,
-    StoreOptions, UnitAction, UnitEvent,
+    Address, BodyTable, Ending, Life, Live, Micros, Phase, Registry, Ring, RingCommand, RingResponse,
+    Segment, StoreOptions, UnitAction, UnitEvent,
 };
 use tokio::sync::watch;
 
@@ -60,7 +60,7 @@ impl TableRecycler {
         for (table, phase) in ring.tables() {
             let done = match phase {
                 Phase::Emptying { owner, since, .. } if now - since >= EMPTYING_TIMEOUT_MICROS => {
-                    self.call(RingWish::Retire(*table, *owner)).await.map(drop)
+                    self.call(RingCommand::Retire(*table, *owner)).await.map(drop)
                 }
                 Phase::Retired => self.drop_retired(*table).await,
                 _ => Ok(()),
@@ -75,8 +75,8 @@ impl TableRecycler {
         let Some((table, life)) = ended(ring, options, self.context.environment.now_micros()) else {
             return Ok(());
         };
-        match self.call(RingWish::Roll(table, life)).await? {
-            RingAnswer::Short => Err(short()),
+        match self.call(RingCommand::Roll(table, life)).await? {
+            RingResponse::Short => Err(short()),
             _ => Ok(()),
         }
     }
@@ -143,7 +143,7 @@ impl TableRecycler {
             event = match ending.step(event) {
                 UnitAction::ReadRing => UnitEvent::Ring(ring.clone()),
                 UnitAction::ReadRegistry => UnitEvent::Registry(registry.clone()),
-                UnitAction::Ring(command) => UnitEvent::RingAnswer(self.call(command).await?),
+                UnitAction::Ring(command) => UnitEvent::RingResponse(self.call(command).await?),
                 UnitAction::Over => return Ok(()),
             };
         }

@@ -120,9 +120,9 @@ impl Shared {
             self.stand_still();
             return called.await;
         }
-        let answer = called.await;
+        let response = called.await;
         self.stand_still();
-        answer
+        response
     }
 
     /// Pauses the whole process, which has one thread, until it receives a line or is killed.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Reader, StoredError};
-use crate::queues::head::{Head, Live, Reach, Resting};
 use crate::queues::limits::{MAX_LIVE_SEGMENTS, MAX_REGISTERS, MAX_SEGMENT_MESSAGES};
 use crate::queues::names::{BodyTable, RegisterNumber, Segment, Tenure, Version};
+use crate::queues::shard_manifest::{Head, Live, Reach, Resting};
 
 /// Version of the stored format of a shard's manifest (list of live segments).
 pub const HEAD_FORMAT_VERSION: u8 = 1;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Reader, StoredError, push_address, push_compact};
+use crate::queues::ack_bitmap::Resolved;
+use crate::queues::claims::{Pending, Standing, State, Target};
 use crate::queues::limits::MAX_SEGMENT_MESSAGES;
 use crate::queues::names::{Chunk, ClaimId, Micros, Segment, Seq, Version};
-use crate::queues::resolved::Resolved;
-use crate::queues::state::{Pending, Standing, State, Target};
 
 /// Version of the stored format of a state with at most 1,024 pending messages (received or being
 /// moved).

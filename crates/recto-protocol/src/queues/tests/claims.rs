@@ -9,8 +9,8 @@ use super::{HERE, entry, state_context};
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
 use crate::queues::{
     BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, OpenGroups, Order,
-    Pending, Reach, Received, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State, StateAnswer,
-    StateContext, StateWish, Target,
+    Pending, Reach, Received, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State,
+    StateCommand, StateContext, StateResponse, Target,
 };
 
 const SEGMENT: Segment = Segment(2);
@@ -212,7 +212,7 @@ proptest! {
             clock: Clock { wall: NOW, monotonic: 0 },
             ..state_context(&log, &leases, protocol)
         };
-        let wish = StateWish::Claim { claim: CLAIM, most, until: NOW + 1, failed_surplus };
+        let command = StateCommand::Claim { claim: CLAIM, most, until: NOW + 1, failed_surplus };
         let expects = |most, surplus| {
             expected(&messages, &state, (most, surplus), most_attempts, blocked.as_ref(), limit)
         };
@@ -231,13 +231,13 @@ proptest! {
             prop_assert!(!order.blocks_all(&open) || first.is_empty());
             let within = order.within(&open);
             let context = StateContext { order: Some(&within), ..context };
-            let answer = before.clone().work_out(&wish, false, &context);
-            let claimed = matches!(&answer, StateAnswer::Claimed(all) if all.iter().map(|one| one.seq).eq(expected.clone()));
-            prop_assert!(claimed, "{:?} is not {:?}", answer, expected);
+            let response = before.clone().work_out(&command, false, &context);
+            let claimed = matches!(&response, StateResponse::Claimed(all) if all.iter().map(|one| one.seq).eq(expected.clone()));
+            prop_assert!(claimed, "{:?} is not {:?}", response, expected);
         }
-        let answer = state.work_out(&wish, false, &context);
-        let StateAnswer::Claimed(deliveries) = &answer else {
-            panic!("{answer:?}");
+        let response = state.work_out(&command, false, &context);
+        let StateResponse::Claimed(deliveries) = &response else {
+            panic!("{response:?}");
         };
         let claimed: Vec<_> = deliveries.iter().map(|delivery| delivery.seq).collect();
         prop_assert_eq!(&claimed, &expected);
@@ -247,8 +247,8 @@ proptest! {
             prop_assert_eq!(delivery.attempts, attempts + 1);
         }
         // A repeated command gets the same response, and changes nothing.
-        let (after, again) = (state.clone(), state.work_out(&wish, true, &context));
-        prop_assert_eq!(again, answer);
+        let (after, again) = (state.clone(), state.work_out(&command, true, &context));
+        prop_assert_eq!(again, response);
         prop_assert_eq!(&state, &after);
         state.pending.retain(|seq, _| !claimed.contains(seq));
         let mut untouched = before;

@@ -8,8 +8,8 @@ use super::store::{Reply, Request, ResolvedBy};
 use super::world::{Ghost, Now};
 use super::{HERE, QUEUE};
 use crate::queues::{
-    ClearAction, ClearEvent, Clearing, Live, Log, LogWish, MessageId, QueueId, QueueName, QueueOptions,
-    RegistryWish, Released, Segment, ShardAction, ShardEvent, Tenure,
+    ClearAction, ClearEvent, Clearing, Live, Log, LogCommand, MessageId, QueueId, QueueName, QueueOptions,
+    RegistryCommand, Released, Segment, ShardAction, ShardEvent, Tenure,
 };
 
 /// Process that deletes the queue, and then sends a message to the next queue in its slot.
@@ -57,7 +57,7 @@ impl Clearer {
         }
         let next = if reply == Reply::Start {
             self.is_begun = true;
-            self.driver.asks_registry(RegistryWish::Delete(QUEUE), now)
+            self.driver.asks_registry(RegistryCommand::Delete(QUEUE), now)
         } else {
             self.driver.hears(reply, now)
         };
@@ -68,13 +68,13 @@ impl Clearer {
         let event = match next {
             Next::Asks(request) => return Some(request),
             Next::Registry(_) => return self.goes_by_the_registry(now),
-            Next::Shard(ShardEvent::Head(answer)) => {
-                ClearEvent::Head(answer, self.driver.head(HERE)?.clone())
+            Next::Shard(ShardEvent::Head(response)) => {
+                ClearEvent::Head(response, self.driver.head(HERE)?.clone())
             }
-            Next::Shard(ShardEvent::Log(answer)) => ClearEvent::Log(answer),
+            Next::Shard(ShardEvent::Log(response)) => ClearEvent::Log(response),
             Next::Shard(ShardEvent::Found(live)) => ClearEvent::Found(live),
-            Next::State(answer) if self.purges => ClearEvent::State(answer),
-            Next::State(answer) => ClearEvent::Source(answer),
+            Next::State(response) if self.purges => ClearEvent::State(response),
+            Next::State(response) => ClearEvent::Source(response),
             Next::Other(Reply::Log(log)) => {
                 let (_, live) = self.here?;
                 self.log = Some(log);
@@ -99,7 +99,7 @@ impl Clearer {
             self.clearing = Some(Clearing::new(HERE, tenure, now.config.protocol()));
             return self.clears(ClearEvent::Begin, now);
         }
-        let create = RegistryWish::Create {
+        let create = RegistryCommand::Create {
             id: QueueId(2),
             name: QueueName::new("name", "next").expect("a name"),
             options: QueueOptions {
@@ -115,35 +115,42 @@ impl Clearer {
         let action = self.clearing.as_mut()?.step(event);
         self.purges = matches!(action, ClearAction::State(..));
         let next = match action {
-            ClearAction::Head(wish) => self.driver.asks(HERE, ShardAction::Head(vec![wish]), now),
+            ClearAction::Head(command) => self.driver.asks(HERE, ShardAction::Head(vec![command]), now),
             ClearAction::Seal(segment, live) => {
-                let wish = LogWish::Seal;
-                self.driver
-                    .asks(HERE, ShardAction::Log { live, segment, wish }, now)
+                let command = LogCommand::Seal;
+                self.driver.asks(
+                    HERE,
+                    ShardAction::Log {
+                        live,
+                        segment,
+                        command,
+                    },
+                    now,
+                )
             }
             ClearAction::Read(segment, live) => {
                 self.here = Some((segment, live));
                 return Some(Request::ReadLog(HERE, live.register));
             }
-            ClearAction::Source(origin, wish) => {
+            ClearAction::Source(origin, command) => {
                 self.driver
-                    .asks_state(spot_of(origin), wish, ResolvedBy::Nobody, now)
+                    .asks_state(spot_of(origin), command, ResolvedBy::Nobody, now)
             }
-            ClearAction::State(segment, live, wish) => {
+            ClearAction::State(segment, live, command) => {
                 let own = Spot {
                     address: HERE,
                     segment,
                     register: live.register,
                 };
                 let by = ResolvedBy::Purge(self.deletion);
-                self.driver.asks_state(own, wish, by, now)
+                self.driver.asks_state(own, command, by, now)
             }
             ClearAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
             ClearAction::Over(released) => {
                 assert_eq!(released, Released::Done);
                 let tenure = self.driver.registry()?.place(HERE.place)?.tenure;
                 self.driver
-                    .asks_registry(RegistryWish::Cleared(HERE.place, tenure), now)
+                    .asks_registry(RegistryCommand::Cleared(HERE.place, tenure), now)
             }
         };
         self.goes_on(next, now)

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::store::{Reply, Request, ResolvedBy, SetsUp};
 use super::world::Now;
 use crate::queues::{
-    Action, Address, BodyTable, Clock, Event, Head, HeadContext, HeadWish, Leases, Live, Log, LogContext,
-    Order, Recent, Register, RegisterNumber, Registry, RegistryAnswer, RegistryContext, RegistryWish, Ring,
-    RingAnswer, RingContext, RingWish, Round, Segment, ShardAction, ShardEvent, State, StateAnswer,
-    StateContext, StateWish, Ticket, Version,
+    Action, Address, BodyTable, Clock, Event, Head, HeadCommand, HeadContext, Leases, Live, Log, LogContext,
+    Order, Recent, Register, RegisterNumber, Registry, RegistryCommand, RegistryContext, RegistryResponse,
+    Ring, RingCommand, RingContext, RingResponse, Round, Segment, ShardAction, ShardEvent, State,
+    StateCommand, StateContext, StateResponse, Ticket, Version,
 };
 
 /// Compare-and-set loops of a process, each for one versioned cell.
@@ -62,9 +62,9 @@ enum Waits {
 pub(crate) enum Next {
     Asks(Request),
     Shard(ShardEvent),
-    State(StateAnswer),
-    Ring(RingAnswer),
-    Registry(RegistryAnswer),
+    State(StateResponse),
+    Ring(RingResponse),
+    Registry(RegistryResponse),
     /// Reply to a request that the driver did not send.
     Other(Reply),
 }
@@ -103,7 +103,7 @@ impl Driver {
 
     pub(crate) fn asks(&mut self, address: Address, action: ShardAction, now: &Now<'_>) -> Next {
         match action {
-            ShardAction::Head(wishes) => self.asks_head(address, wishes, now),
+            ShardAction::Head(commands) => self.asks_head(address, commands, now),
             ShardAction::ReadRing => {
                 self.waits = Waits::Reading;
                 Next::Asks(Request::ReadRing)
@@ -115,7 +115,11 @@ impl Driver {
             ShardAction::Write { live, segment, chunk } => {
                 Next::Asks(Request::Write(live.table, address, segment, chunk))
             }
-            ShardAction::Log { live, segment, wish } => {
+            ShardAction::Log {
+                live,
+                segment,
+                command,
+            } => {
                 self.waits = Waits::Log;
                 let is_known = self
                     .log
@@ -124,32 +128,38 @@ impl Driver {
                 if !is_known {
                     self.log = Some((address, segment, live, Round::new(now.config.protocol())));
                 }
-                self.tells_log(asked([wish]), now)
+                self.tells_log(asked([command]), now)
             }
         }
     }
 
-    fn asks_head(&mut self, address: Address, wishes: Vec<HeadWish>, now: &Now<'_>) -> Next {
-        self.waits = Waits::Head(address, wishes.len());
-        self.tells_head(asked(wishes), now)
+    fn asks_head(&mut self, address: Address, commands: Vec<HeadCommand>, now: &Now<'_>) -> Next {
+        self.waits = Waits::Head(address, commands.len());
+        self.tells_head(asked(commands), now)
     }
 
-    pub(crate) fn asks_state(&mut self, spot: Spot, wish: StateWish, by: ResolvedBy, now: &Now<'_>) -> Next {
+    pub(crate) fn asks_state(
+        &mut self,
+        spot: Spot,
+        command: StateCommand,
+        by: ResolvedBy,
+        now: &Now<'_>,
+    ) -> Next {
         self.waits = Waits::State(by);
         if self.state.as_ref().is_none_or(|(known, _)| *known != spot) {
             self.state = Some((spot, Round::new(now.config.protocol())));
         }
-        self.tells_state(asked([wish]), now)
+        self.tells_state(asked([command]), now)
     }
 
-    pub(crate) fn asks_ring(&mut self, wish: RingWish, now: &Now<'_>) -> Next {
+    pub(crate) fn asks_ring(&mut self, command: RingCommand, now: &Now<'_>) -> Next {
         self.waits = Waits::Ring;
-        self.tells_ring(asked([wish]), now)
+        self.tells_ring(asked([command]), now)
     }
 
-    pub(crate) fn asks_registry(&mut self, wish: RegistryWish, now: &Now<'_>) -> Next {
+    pub(crate) fn asks_registry(&mut self, command: RegistryCommand, now: &Now<'_>) -> Next {
         self.waits = Waits::Registry;
-        self.tells_registry(asked([wish]), now)
+        self.tells_registry(asked([command]), now)
     }
 
     /// Returns the last known ring (list of body tables); `None` before the first command to it.
@@ -190,7 +200,7 @@ impl Driver {
     }
 
     fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>) -> Next {
-        let Waits::Head(address, wishes) = self.waits else {
+        let Waits::Head(address, commands) = self.waits else {
             panic!("no head was asked");
         };
         let (ring, table) = self.known;
@@ -209,10 +219,10 @@ impl Driver {
         match last(actions) {
             Action::Read => Next::Asks(Request::ReadHead(address)),
             Action::Cas { expected, put } => Next::Asks(Request::CasHead(address, expected, put)),
-            Action::Answer(ticket, answer) => {
-                assert_eq!(ticket.0 as usize + 1, wishes, "all are answered");
+            Action::Response(ticket, response) => {
+                assert_eq!(ticket.0 as usize + 1, commands, "all are answered");
                 self.waits = Waits::Nothing;
-                Next::Shard(ShardEvent::Head(answer))
+                Next::Shard(ShardEvent::Head(response))
             }
         }
     }
@@ -231,9 +241,9 @@ impl Driver {
                 let (address, register) = (*address, live.register);
                 Next::Asks(Request::CasLog(address, register, expected, put, SetsUp(sets_up)))
             }
-            Action::Answer(_, answer) => {
+            Action::Response(_, response) => {
                 self.waits = Waits::Nothing;
-                Next::Shard(ShardEvent::Log(answer))
+                Next::Shard(ShardEvent::Log(response))
             }
         }
     }
@@ -262,9 +272,9 @@ impl Driver {
             Action::Cas { expected, put } => {
                 Next::Asks(Request::CasState(address, register, expected, put, by))
             }
-            Action::Answer(_, answer) => {
+            Action::Response(_, response) => {
                 self.waits = Waits::Nothing;
-                Next::State(answer)
+                Next::State(response)
             }
         }
     }
@@ -278,9 +288,9 @@ impl Driver {
         match last(self.ring.get_or_insert_with(new).step(event, &context)) {
             Action::Read => Next::Asks(Request::ReadRing),
             Action::Cas { expected, put } => Next::Asks(Request::CasRing(expected, put)),
-            Action::Answer(_, answer) => {
+            Action::Response(_, response) => {
                 self.waits = Waits::Nothing;
-                Next::Ring(answer)
+                Next::Ring(response)
             }
         }
     }
@@ -294,17 +304,17 @@ impl Driver {
         match last(self.registry.get_or_insert_with(new).step(event, &context)) {
             Action::Read => Next::Asks(Request::ReadRegistry),
             Action::Cas { expected, put } => Next::Asks(Request::CasRegistry(expected, put)),
-            Action::Answer(_, answer) => {
+            Action::Response(_, response) => {
                 self.waits = Waits::Nothing;
-                Next::Registry(answer)
+                Next::Registry(response)
             }
         }
     }
 }
 
 /// Returns these commands as one event of a compare-and-set loop.
-fn asked<R: Register>(wishes: impl IntoIterator<Item = R::Wish>) -> Event<R> {
-    Event::Asked((0..).map(Ticket).zip(wishes).collect())
+fn asked<R: Register>(commands: impl IntoIterator<Item = R::Command>) -> Event<R> {
+    Event::Asked((0..).map(Ticket).zip(commands).collect())
 }
 
 /// Returns the last of the actions: an action to execute, or the response to the last command.

@@ -10,7 +10,7 @@ use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
 use crate::queues::rules::{Rule, Rules};
 use crate::queues::{
     Chunk, ClaimId, Clock, Delivery, Entry, Fingerprint, Leases, Log, LogRow, Micros, Order, Register,
-    Segment, Seq, State, StateAnswer, StateContext, StateWish,
+    Segment, Seq, State, StateCommand, StateContext, StateResponse,
 };
 
 const NEW: &str =
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn ask(&mut self, wish: StateWish) -> StateAnswer {
+    fn ask(&mut self, command: StateCommand) -> StateResponse {
         let (leases, order) = (Leases::default(), Order::default());
         let context = StateContext {
             order: self.is_ordered.then_some(&order),
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
             },
             ..state_context(&self.log, &leases, self.protocol)
         };
-        self.state.work_out(&wish, false, &context)
+        self.state.work_out(&command, false, &context)
     }
 
     fn is_resolved(&self, seq: Seq) -> bool {
@@ -114,13 +114,13 @@ impl<'a> Run<'a> {
         self.now += step.pause;
         let (new, failed) = self.receivable();
         let claim = ClaimId(number as u128 + 1);
-        let claimed = self.ask(StateWish::Claim {
+        let claimed = self.ask(StateCommand::Claim {
             claim,
             most: step.most,
             until: self.now + VISIBILITY,
             failed_surplus: 0,
         });
-        let StateAnswer::Claimed(deliveries) = claimed else {
+        let StateResponse::Claimed(deliveries) = claimed else {
             return Some(ALL);
         };
         let taken: Vec<Seq> = deliveries.iter().map(|delivery| delivery.seq).collect();
@@ -158,10 +158,10 @@ impl<'a> Run<'a> {
         for Delivery { seq, claim, .. } in deliveries.iter().copied() {
             if !self.fails[usize::from(seq)] {
                 self.passed_over.remove(&seq);
-                self.ask(StateWish::Ack { seq, claim });
+                self.ask(StateCommand::Ack { seq, claim });
             } else if let Some(delay) = step.delay {
                 let until = self.now + delay;
-                self.ask(StateWish::Nack { seq, claim, until });
+                self.ask(StateCommand::Nack { seq, claim, until });
             }
         }
     }

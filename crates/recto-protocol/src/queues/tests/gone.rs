@@ -3,10 +3,11 @@
 
 use super::{HERE, SOURCE, TENURE, entry};
 use crate::queues::{
-    Address, BodyTable, Chunk, Entry, Fencing, Head, HeadAnswer, HeadContext, HeadWish, KeepAction,
-    KeepEvent, Live, Log, LogAnswer, LogRow, MoveAction, MoveEvent, Moved, Moving, Phase, Place, Protocol,
+    Address, BodyTable, Chunk, Entry, Fencing, Head, HeadCommand, HeadContext, HeadResponse, KeepAction,
+    KeepEvent, Live, Log, LogResponse, LogRow, MoveAction, MoveEvent, Moved, Moving, Phase, Place, Protocol,
     Reach, Register, Rehoming, ReleaseAction, ReleaseEvent, Released, Releasing, Ring, Segment, SendAction,
-    SendAnswer, SendEvent, Sending, Settled, ShardAction, ShardEvent, State, StateAnswer, StateWish, Target,
+    SendEvent, SendResponse, Sending, Settled, ShardAction, ShardEvent, State, StateCommand, StateResponse,
+    Target,
 };
 
 const CHUNK: Chunk = Chunk(1);
@@ -21,12 +22,12 @@ fn restored() -> (Segment, Live, Head) {
         protocol: Protocol::default(),
     };
     let mut head = Head::absent();
-    let mut opened = HeadAnswer::Done;
-    for wish in [HeadWish::Fence(1), opening()] {
-        opened = head.work_out(&wish, false, &context);
+    let mut opened = HeadResponse::Done;
+    for command in [HeadCommand::Fence(1), opening()] {
+        opened = head.work_out(&command, false, &context);
     }
     match opened {
-        HeadAnswer::Open(segment, live) => (segment, live, head),
+        HeadResponse::Open(segment, live) => (segment, live, head),
         other => panic!("{other:?}"),
     }
 }
@@ -53,8 +54,8 @@ fn moving() -> Moving {
     )
 }
 
-fn opening() -> HeadWish {
-    HeadWish::Open {
+fn opening() -> HeadCommand {
+    HeadCommand::Open {
         reach: Reach::Near,
         tenure: TENURE,
         table: None,
@@ -69,35 +70,35 @@ fn open() -> ShardAction {
 fn sending_ends_if_a_named_segment_is_missing() {
     let (segment, live, _) = restored();
     for gone in [
-        vec![ShardEvent::Written, ShardEvent::Log(LogAnswer::Gone)],
+        vec![ShardEvent::Written, ShardEvent::Log(LogResponse::Gone)],
         vec![ShardEvent::TableGone],
     ] {
         let mut sending = sending();
         let mut hears = |event| sending.step(SendEvent::Shard(event));
-        let opened = || ShardEvent::Head(HeadAnswer::Open(segment, live));
+        let opened = || ShardEvent::Head(HeadResponse::Open(segment, live));
         hears(opened());
         let asked = gone.into_iter().map(&mut hears).last();
         assert_eq!(asked, Some(SendAction::Shard(HERE, open())));
-        assert_eq!(hears(opened()), SendAction::Answer(SendAnswer::Damaged));
+        assert_eq!(hears(opened()), SendAction::Response(SendResponse::Damaged));
     }
 }
 
 #[test]
 fn reports_deleted_queues_to_senders_and_movers() {
-    let told = || ShardEvent::Head(HeadAnswer::NoQueue);
-    let answer = sending().step(SendEvent::Shard(told()));
-    assert_eq!(answer, SendAction::Answer(SendAnswer::NoQueue));
-    let answer = moving().step(MoveEvent::Shard(told()));
-    assert_eq!(answer, MoveAction::Over(Moved::NoQueue));
+    let told = || ShardEvent::Head(HeadResponse::NoQueue);
+    let response = sending().step(SendEvent::Shard(told()));
+    assert_eq!(response, SendAction::Response(SendResponse::NoQueue));
+    let response = moving().step(MoveEvent::Shard(told()));
+    assert_eq!(response, MoveAction::Over(Moved::NoQueue));
 }
 
 #[test]
 fn reads_the_ring_for_an_absent_or_newer_head() {
-    let wishes = vec![HeadWish::Fence(7), opening()];
-    for answer in [HeadAnswer::Absent, HeadAnswer::OldRing] {
+    let commands = vec![HeadCommand::Fence(7), opening()];
+    for response in [HeadResponse::Absent, HeadResponse::OldRing] {
         for (event, asked) in [
-            (ShardEvent::Head(answer), ShardAction::ReadRing),
-            (ShardEvent::Ring(7), ShardAction::Head(wishes.clone())),
+            (ShardEvent::Head(response), ShardAction::ReadRing),
+            (ShardEvent::Ring(7), ShardAction::Head(commands.clone())),
         ] {
             let sent = sending().step(SendEvent::Shard(event.clone()));
             assert_eq!(sent, SendAction::Shard(HERE, asked.clone()));
@@ -110,7 +111,7 @@ fn reads_the_ring_for_an_absent_or_newer_head() {
 #[test]
 fn moving_ends_if_a_named_segment_is_missing() {
     let (segment, live, _) = restored();
-    for gone in [LogAnswer::Gone, LogAnswer::Unknown] {
+    for gone in [LogResponse::Gone, LogResponse::Unknown] {
         for address in [HERE, elsewhere()] {
             let mut moving = marked(Target {
                 address,
@@ -127,7 +128,7 @@ fn moving_ends_if_a_named_segment_is_missing() {
             assert_eq!(found, MoveAction::Over(Moved::Damaged));
             // If the missing segment is in another shard, a segment with the same id in this shard
             // is a different one, so the move continues.
-            let opened = hears(ShardEvent::Head(HeadAnswer::Open(segment, live)));
+            let opened = hears(ShardEvent::Head(HeadResponse::Open(segment, live)));
             let is_damaged = opened == MoveAction::Over(Moved::Damaged);
             assert_eq!(is_damaged, address == HERE, "{opened:?}");
         }
@@ -167,7 +168,7 @@ fn elsewhere() -> Address {
 /// Returns a move of a message whose source is already marked with `target`.
 fn marked(target: Target) -> Moving {
     let mut moving = moving();
-    let found = moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
+    let found = moving.step(MoveEvent::Source(StateResponse::Leaving(target, None)));
     let find = ShardAction::Find(target.segment);
     assert_eq!(found, MoveAction::Shard(target.address, find));
     moving
@@ -176,7 +177,7 @@ fn marked(target: Target) -> Moving {
 #[test]
 fn a_mark_elsewhere_whose_segment_is_sealed_is_redirected_here() {
     let (segment, live, _) = restored();
-    let sealed = HeadWish::Sealed { segment, count: 4 };
+    let sealed = HeadCommand::Sealed { segment, count: 4 };
     let both = ShardAction::Head(vec![sealed, opening()]);
     for (address, asked) in [(HERE, both), (elsewhere(), open())] {
         let from = Target {
@@ -188,7 +189,7 @@ fn a_mark_elsewhere_whose_segment_is_sealed_is_redirected_here() {
         let mut hears = |event| moving.step(MoveEvent::Shard(event));
         hears(ShardEvent::Found(Some(live)));
         hears(ShardEvent::Written);
-        let told = hears(ShardEvent::Log(LogAnswer::Sealed(4)));
+        let told = hears(ShardEvent::Log(LogResponse::Sealed(4)));
         assert_eq!(told, MoveAction::Shard(HERE, asked));
         let next = Segment(segment.0 + 1);
         let target = Target {
@@ -196,12 +197,12 @@ fn a_mark_elsewhere_whose_segment_is_sealed_is_redirected_here() {
             segment: next,
             chunk: CHUNK,
         };
-        let redirect = StateWish::Redirect {
+        let redirect = StateCommand::Redirect {
             seq: SOURCE.seq,
             from,
             target,
         };
-        let opened = hears(ShardEvent::Head(HeadAnswer::Open(next, live)));
+        let opened = hears(ShardEvent::Head(HeadResponse::Open(next, live)));
         assert_eq!(opened, MoveAction::Source(SOURCE, redirect));
     }
 }
@@ -210,9 +211,9 @@ fn a_mark_elsewhere_whose_segment_is_sealed_is_redirected_here() {
 fn fencing_ends_if_a_named_segment_is_missing() {
     let (segment, live, head) = restored();
     let mut fencing = Fencing::new(live.table, 1, Protocol::default());
-    let fenced = || KeepEvent::Head(HeadAnswer::Done, head.clone());
+    let fenced = || KeepEvent::Head(HeadResponse::Done, head.clone());
     assert_eq!(fencing.step(fenced()), KeepAction::Seal(segment, live));
-    let fence = KeepAction::Head(HeadWish::Fence(1));
+    let fence = KeepAction::Head(HeadCommand::Fence(1));
     assert_eq!(fencing.step(KeepEvent::Sealed(None)), fence);
     assert_eq!(fencing.step(fenced()), KeepAction::Damaged(segment));
 }
@@ -319,10 +320,10 @@ fn releasing_goes_on_where_it_failed() {
         };
         ReleaseAction::Source(
             crate::queues::Origin { seq, ..SOURCE },
-            StateWish::Left { seq, target },
+            StateCommand::Left { seq, target },
         )
     };
-    let release = ReleaseAction::Head(HeadWish::Release(Settled {
+    let release = ReleaseAction::Head(HeadCommand::Release(Settled {
         segment,
         resolved: 2,
         has_ids: false,
@@ -332,16 +333,16 @@ fn releasing_goes_on_where_it_failed() {
     for (event, action) in [
         (ReleaseEvent::Begin, settles(1)),
         (ReleaseEvent::Begin, settles(1)),
-        (ReleaseEvent::Source(StateAnswer::Stale), settles(0)),
+        (ReleaseEvent::Source(StateResponse::Stale), settles(0)),
         (ReleaseEvent::Begin, settles(0)),
-        (ReleaseEvent::Source(StateAnswer::Gone), release),
+        (ReleaseEvent::Source(StateResponse::Gone), release),
         (ReleaseEvent::Begin, release),
         (
-            ReleaseEvent::Head(HeadAnswer::NotYet),
+            ReleaseEvent::Head(HeadResponse::NotYet),
             ReleaseAction::Over(Released::NotYet),
         ),
         (
-            ReleaseEvent::Head(HeadAnswer::Done),
+            ReleaseEvent::Head(HeadResponse::Done),
             ReleaseAction::Over(Released::Done),
         ),
     ] {
@@ -355,28 +356,31 @@ fn releasing_goes_on_where_it_failed() {
         ReleaseAction::Over(Released::NotYet)
     );
     let mut purging = Releasing::purging(HERE, segment, &log, &state, Protocol::default());
-    let purge = ReleaseAction::State(StateWish::Purge { count: 2 });
+    let purge = ReleaseAction::State(StateCommand::Purge { count: 2 });
     assert_eq!(purging.step(ReleaseEvent::Begin), settles(1));
-    assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), settles(0));
-    assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), purge);
+    assert_eq!(
+        purging.step(ReleaseEvent::Source(StateResponse::Done)),
+        settles(0)
+    );
+    assert_eq!(purging.step(ReleaseEvent::Source(StateResponse::Done)), purge);
     assert_eq!(purging.step(ReleaseEvent::Begin), purge);
     let target = Target {
         address: HERE,
         segment,
         chunk: Chunk(1),
     };
-    let leaving = StateAnswer::Leaving(target, None);
+    let leaving = StateResponse::Leaving(target, None);
     let not_yet = ReleaseAction::Over(Released::NotYet);
     assert_eq!(
         purging.step(ReleaseEvent::State(leaving)),
         not_yet,
         "that is gone on with first"
     );
-    assert_eq!(purging.step(ReleaseEvent::State(StateAnswer::Done)), release);
+    assert_eq!(purging.step(ReleaseEvent::State(StateResponse::Done)), release);
     let mut clearing = Releasing::clearing(HERE, segment, &log, &state, Protocol::default());
-    clearing.step(ReleaseEvent::Source(StateAnswer::Done));
-    let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
-    assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
+    clearing.step(ReleaseEvent::Source(StateResponse::Done));
+    let clear = ReleaseAction::State(StateCommand::Clear { count: 2 });
+    assert_eq!(clearing.step(ReleaseEvent::Source(StateResponse::Done)), clear);
     // A purge releases neither an open segment, nor a segment whose cell still has the log of the
     // previous segment.
     let (before, _) = received(Segment(segment.0 - 1));
@@ -407,6 +411,6 @@ fn releasing_ends_if_a_named_segment_is_missing() {
         }
     }
     let mut purging = Releasing::purging(HERE, segment, &log, &state, Protocol::default());
-    let gone = purging.step(ReleaseEvent::State(StateAnswer::Gone));
+    let gone = purging.step(ReleaseEvent::State(StateResponse::Gone));
     assert_eq!(gone, ReleaseAction::Find(segment));
 }

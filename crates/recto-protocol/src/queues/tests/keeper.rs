@@ -6,8 +6,8 @@ use super::store::{Reply, Request, ResolvedBy};
 use super::world::Now;
 use super::{SOURCE, TENURE};
 use crate::queues::{
-    Address, HeadWish, Live, Log, LogAnswer, LogWish, ReleaseAction, ReleaseEvent, Released, Releasing,
-    Segment, ShardAction, ShardEvent,
+    Address, HeadCommand, Live, Log, LogCommand, LogResponse, ReleaseAction, ReleaseEvent, Released,
+    Releasing, Segment, ShardAction, ShardEvent,
 };
 
 /// Process that visits all live segments `passes` times. It releases segments, and seals open ones
@@ -49,16 +49,19 @@ impl Keeper {
     fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
         match next {
             Next::Asks(request) => Some(request),
-            Next::State(answer) if self.purges => self.releases(ReleaseEvent::State(answer), now),
-            Next::State(answer) => self.releases(ReleaseEvent::Source(answer), now),
+            Next::State(response) if self.purges => self.releases(ReleaseEvent::State(response), now),
+            Next::State(response) => self.releases(ReleaseEvent::Source(response), now),
             Next::Shard(ShardEvent::Found(live)) => self.releases(ReleaseEvent::Found(live), now),
-            Next::Shard(ShardEvent::Head(answer)) if self.releasing.is_some() => {
-                self.releases(ReleaseEvent::Head(answer), now)
+            Next::Shard(ShardEvent::Head(response)) if self.releasing.is_some() => {
+                self.releases(ReleaseEvent::Head(response), now)
             }
             Next::Shard(ShardEvent::Head(_)) => self.told_that_it_is_sealed(now),
-            Next::Shard(ShardEvent::Log(LogAnswer::Sealed(count))) => {
+            Next::Shard(ShardEvent::Log(LogResponse::Sealed(count))) => {
                 let (segment, _) = *self.left.last()?;
-                self.asks(ShardAction::Head(vec![HeadWish::Sealed { segment, count }]), now)
+                self.asks(
+                    ShardAction::Head(vec![HeadCommand::Sealed { segment, count }]),
+                    now,
+                )
             }
             Next::Shard(ShardEvent::Log(_)) => self.looks_at_another(now),
             Next::Other(Reply::Head(head)) => {
@@ -93,8 +96,15 @@ impl Keeper {
     fn looks_at_next(&mut self, now: &Now<'_>) -> Option<Request> {
         let (segment, live) = *self.left.last()?;
         if live.count.is_none() && now.config.seals {
-            let wish = LogWish::Seal;
-            return self.asks(ShardAction::Log { live, segment, wish }, now);
+            let command = LogCommand::Seal;
+            return self.asks(
+                ShardAction::Log {
+                    live,
+                    segment,
+                    command,
+                },
+                now,
+            );
         }
         Some(Request::ReadLog(self.address, live.register))
     }
@@ -129,12 +139,18 @@ impl Keeper {
             register: live.register,
         };
         let next = match action {
-            ReleaseAction::Source(origin, wish) => {
+            ReleaseAction::Source(origin, command) => {
                 self.driver
-                    .asks_state(spot_of(origin), wish, ResolvedBy::Nobody, now)
+                    .asks_state(spot_of(origin), command, ResolvedBy::Nobody, now)
             }
-            ReleaseAction::State(wish) => self.driver.asks_state(own, wish, ResolvedBy::Purge(TENURE), now),
-            ReleaseAction::Head(wish) => self.driver.asks(self.address, ShardAction::Head(vec![wish]), now),
+            ReleaseAction::State(command) => {
+                self.driver
+                    .asks_state(own, command, ResolvedBy::Purge(TENURE), now)
+            }
+            ReleaseAction::Head(command) => {
+                self.driver
+                    .asks(self.address, ShardAction::Head(vec![command]), now)
+            }
             ReleaseAction::Find(segment) => self.driver.asks(self.address, ShardAction::Find(segment), now),
             ReleaseAction::Over(released) => {
                 assert!(released != Released::Damaged, "nothing is damaged");

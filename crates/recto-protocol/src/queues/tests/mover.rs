@@ -71,7 +71,7 @@ impl Mover {
         match next {
             Next::Asks(request) => Some(request),
             Next::Shard(event) => self.tells(MoveEvent::Shard(event), now),
-            Next::State(answer) => self.tells(MoveEvent::Source(answer), now),
+            Next::State(response) => self.tells(MoveEvent::Source(response), now),
             other => panic!("{other:?}"),
         }
     }
@@ -79,9 +79,9 @@ impl Mover {
     fn tells(&mut self, event: MoveEvent, now: &Now<'_>) -> Option<Request> {
         let next = match self.moving.as_mut()?.step(event) {
             MoveAction::Shard(address, action) => self.driver.asks(address, action, now),
-            MoveAction::Source(origin, wish) => {
+            MoveAction::Source(origin, command) => {
                 self.driver
-                    .asks_state(spot_of(origin), wish, ResolvedBy::Nobody, now)
+                    .asks_state(spot_of(origin), command, ResolvedBy::Nobody, now)
             }
             MoveAction::Over(moved) => {
                 let is_damaged = moved == Moved::Damaged && now.config.without.is_none();

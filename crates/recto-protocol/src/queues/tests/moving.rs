@@ -5,9 +5,9 @@ use super::world::Config;
 use super::{HERE, Q2, SOURCE, TENURE, THERE, TWICE, entry, usually};
 use crate::queues::rules::Rule;
 use crate::queues::{
-    Address, BodyTable, Chunk, HeadAnswer, HeadWish, Live, LogAnswer, LogWish, MoveAction, MoveEvent, Moved,
-    Moving, Placed, Protocol, Reach, Received, RegisterNumber, Segment, Shard, ShardAction, ShardEvent,
-    StateAnswer, StateWish, Target,
+    Address, BodyTable, Chunk, HeadCommand, HeadResponse, Live, LogCommand, LogResponse, MoveAction,
+    MoveEvent, Moved, Moving, Placed, Protocol, Reach, Received, RegisterNumber, Segment, Shard, ShardAction,
+    ShardEvent, StateCommand, StateResponse, Target,
 };
 
 /// Returns a model with two processes that move the message (movers).
@@ -135,9 +135,9 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
         entry(1, 1),
         Protocol::default(),
     );
-    moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
+    moving.step(MoveEvent::Source(StateResponse::Leaving(target, None)));
     let placed = vec![Placed::Duplicate(crate::queues::MessageId(1))];
-    let action = moving.step(MoveEvent::Shard(ShardEvent::Log(LogAnswer::Appended(placed))));
+    let action = moving.step(MoveEvent::Shard(ShardEvent::Log(LogResponse::Appended(placed))));
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
 
@@ -159,17 +159,17 @@ fn reports_messages_that_were_resolved_before() {
         segment: Segment(2),
         chunk: Chunk(1),
     };
-    for answer in [StateAnswer::Done, StateAnswer::Gone] {
+    for response in [StateResponse::Done, StateResponse::Gone] {
         let mut moving = begun();
-        let resolved = moving.step(MoveEvent::Source(answer.clone()));
+        let resolved = moving.step(MoveEvent::Source(response.clone()));
         assert_eq!(resolved, MoveAction::Over(Moved::AlreadyResolved));
         let mut moving = begun();
-        moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
-        let appended = LogAnswer::Appended(vec![Placed::At(0)]);
-        let left = StateWish::Left { seq: 0, target };
+        moving.step(MoveEvent::Source(StateResponse::Leaving(target, None)));
+        let appended = LogResponse::Appended(vec![Placed::At(0)]);
+        let left = StateCommand::Left { seq: 0, target };
         let asked = moving.step(MoveEvent::Shard(ShardEvent::Log(appended)));
         assert_eq!(asked, MoveAction::Source(SOURCE, left));
-        let moved = moving.step(MoveEvent::Source(answer));
+        let moved = moving.step(MoveEvent::Source(response));
         assert_eq!(moved, MoveAction::Over(Moved::Done));
     }
 }
@@ -211,16 +211,16 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
             segment,
             chunk,
         };
-        MoveEvent::Source(StateAnswer::Leaving(target, received))
+        MoveEvent::Source(StateResponse::Leaving(target, received))
     };
     // Returns the log entry that a move appends to the target segment.
     let entry_of = |mut moving: Moving, address| {
         moving.step(marked(address));
         moving.step(MoveEvent::Shard(ShardEvent::Found(Some(live))));
         match moving.step(MoveEvent::Shard(ShardEvent::Written)) {
-            MoveAction::Shard(_, ShardAction::Log { wish, .. }) => match wish {
-                LogWish::Append { entries, .. } => entries[0],
-                LogWish::Seal => panic!("nothing is sealed"),
+            MoveAction::Shard(_, ShardAction::Log { command, .. }) => match command {
+                LogCommand::Append { entries, .. } => entries[0],
+                LogCommand::Seal => panic!("nothing is sealed"),
             },
             other => panic!("{other:?}"),
         }
@@ -235,14 +235,14 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
     let asked = moving.step(MoveEvent::Begin);
     assert!(matches!(
         asked,
-        MoveAction::Shard(HERE, ShardAction::Head(wishes))
-            if matches!(wishes[..], [HeadWish::Open { reach: Reach::Far, .. }])
+        MoveAction::Shard(HERE, ShardAction::Head(commands))
+            if matches!(commands[..], [HeadCommand::Open { reach: Reach::Far, .. }])
     ));
-    let open = HeadAnswer::Open(Segment(2), live);
+    let open = HeadResponse::Open(Segment(2), live);
     let asked = moving.step(MoveEvent::Shard(ShardEvent::Head(open)));
     assert!(matches!(
         asked,
-        MoveAction::Source(SOURCE, StateWish::MoveOn { seq: 0, .. })
+        MoveAction::Source(SOURCE, StateCommand::MoveOn { seq: 0, .. })
     ));
 }
 

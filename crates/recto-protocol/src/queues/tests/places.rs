@@ -6,8 +6,8 @@ use super::{OTHERS, Q1, usually};
 use crate::queues::limits::LEASE_MARGIN_MICROS;
 use crate::queues::rules::Rule;
 use crate::queues::{
-    BodyTable, Chunk, ClearAction, ClearEvent, Clearing, Entry, Head, HeadAnswer, HeadContext, HeadWish,
-    Live, Log, LogAnswer, LogRow, MessageId, Protocol, Reach, Register, RegisterNumber, Released, Segment,
+    BodyTable, Chunk, ClearAction, ClearEvent, Clearing, Entry, Head, HeadCommand, HeadContext, HeadResponse,
+    Live, Log, LogResponse, LogRow, MessageId, Protocol, Reach, Register, RegisterNumber, Released, Segment,
     State, Tenure, expired_by, is_expired,
 };
 
@@ -128,19 +128,19 @@ fn a_deleted_queue_is_cleared_of_what_is_gone() {
     let mut log = Log::absent();
     log.segment = Segment(2);
     let mut clearing = Clearing::new(super::HERE, Tenure(2), Protocol::default());
-    let told = |head: &Head| ClearEvent::Head(HeadAnswer::Done, head.clone());
+    let told = |head: &Head| ClearEvent::Head(HeadResponse::Done, head.clone());
     assert_eq!(
         clearing.step(ClearEvent::Begin),
-        ClearAction::Head(HeadWish::Close(Tenure(2)))
+        ClearAction::Head(HeadCommand::Close(Tenure(2)))
     );
     for _ in 0..2 {
         let live = head.live[&segment];
         assert_eq!(clearing.step(told(&head)), ClearAction::Seal(segment, live));
-        let read = clearing.step(ClearEvent::Log(LogAnswer::Gone));
+        let read = clearing.step(ClearEvent::Log(LogResponse::Gone));
         assert_eq!(read, ClearAction::Read(segment, live));
         let found = clearing.step(ClearEvent::Read(log.clone(), State::absent()));
         assert_eq!(found, ClearAction::Find(segment));
-        let ClearAction::Head(wish) = clearing.step(ClearEvent::Found(Some(live))) else {
+        let ClearAction::Head(command) = clearing.step(ClearEvent::Found(Some(live))) else {
             panic!("it is taken off");
         };
         let context = HeadContext {
@@ -149,7 +149,7 @@ fn a_deleted_queue_is_cleared_of_what_is_gone() {
             now: 0,
             protocol: Protocol::default(),
         };
-        assert_eq!(head.work_out(&wish, false, &context), HeadAnswer::Done);
+        assert_eq!(head.work_out(&command, false, &context), HeadResponse::Done);
     }
     assert_eq!(clearing.step(told(&head)), ClearAction::Over(Released::Done));
     assert!(head.live().is_empty());
@@ -172,7 +172,7 @@ fn late_clearing_leaves_the_next_queue_intact() {
         head.tenure = Tenure(next);
         let mut clearing = Clearing::new(super::HERE, Tenure(2), Protocol::default());
         clearing.step(ClearEvent::Begin);
-        let told = ClearEvent::Head(HeadAnswer::Done, head.clone());
+        let told = ClearEvent::Head(HeadResponse::Done, head.clone());
         assert_eq!(clearing.step(told), expected);
     }
 }

@@ -6,7 +6,7 @@ use recto_api::queues::{DeduplicationScope, QueueSettings, QueueTableSettings};
 
 use crate::queues::{
     Action, DeadLetters, Decision, Event, Held, OptionError, Place, Protocol, QueueId, QueueName,
-    QueueOptions, Register, Registry, RegistryAnswer, RegistryContext, RegistryWish, Round, Shard,
+    QueueOptions, Register, Registry, RegistryCommand, RegistryContext, RegistryResponse, Round, Shard,
     StoreOptions, Tenure, Ticket,
 };
 
@@ -24,16 +24,16 @@ fn sends_dead_letters_to(text: &str) -> QueueOptions {
     }
 }
 
-fn create(id: u128, text: &str, options: &QueueOptions) -> RegistryWish {
-    RegistryWish::Create {
+fn create(id: u128, text: &str, options: &QueueOptions) -> RegistryCommand {
+    RegistryCommand::Create {
         id: QueueId(id),
         name: name(text),
         options: options.clone(),
     }
 }
 
-fn change(id: u128, expected: Option<u64>, options: &QueueOptions) -> RegistryWish {
-    RegistryWish::Change {
+fn change(id: u128, expected: Option<u64>, options: &QueueOptions) -> RegistryCommand {
+    RegistryCommand::Change {
         queue: QueueId(id),
         expected,
         change: options.clone().into(),
@@ -58,25 +58,25 @@ impl Registries {
         }
     }
 
-    fn is_told(&mut self, wish: RegistryWish) -> RegistryAnswer {
-        self.is_told_after(wish, false)
+    fn is_told(&mut self, command: RegistryCommand) -> RegistryResponse {
+        self.is_told_after(command, false)
     }
 
-    fn is_told_after(&mut self, wish: RegistryWish, was_sent: bool) -> RegistryAnswer {
+    fn is_told_after(&mut self, command: RegistryCommand, was_sent: bool) -> RegistryResponse {
         let before = self.registry.clone();
-        let answer = self.registry.work_out(&wish, was_sent, &self.context);
+        let response = self.registry.work_out(&command, was_sent, &self.context);
         if self.registry != before {
             self.registry.raise();
         }
-        answer
+        response
     }
 
-    fn is_refused(&mut self, wish: RegistryWish) -> OptionError {
+    fn is_refused(&mut self, command: RegistryCommand) -> OptionError {
         let before = self.registry.clone();
-        let answer = self.is_told(wish);
+        let response = self.is_told(command);
         assert_eq!(self.registry, before);
-        match answer {
-            RegistryAnswer::Refused(error) => error,
+        match response {
+            RegistryResponse::Refused(error) => error,
             other => panic!("{other:?}"),
         }
     }
@@ -84,7 +84,7 @@ impl Registries {
 
 #[test]
 fn a_queue_is_made_once() {
-    use RegistryAnswer::{Created, Differs, Exists};
+    use RegistryResponse::{Created, Differs, Exists};
     let mut registries = Registries::new();
     let options = QueueOptions::default();
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
@@ -123,7 +123,7 @@ fn a_queue_is_made_once() {
 
 #[test]
 fn options_are_changed_by_who_knows_them() {
-    use RegistryAnswer::{Changed, NoQueue, Outdated};
+    use RegistryResponse::{Changed, NoQueue, Outdated};
     let mut registries = Registries::new();
     let options = QueueOptions::default();
     let slower = QueueOptions {
@@ -225,7 +225,7 @@ fn rejects_changes_of_the_deduplication_scope() {
 
 #[test]
 fn a_place_is_taken_over_when_it_is_cleared() {
-    use RegistryAnswer::{Created, Done, NoQueue};
+    use RegistryResponse::{Created, Done, NoQueue};
     let mut registries = Registries::new();
     let wide = QueueOptions {
         shards: 16,
@@ -233,9 +233,9 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     };
     let options = QueueOptions::default();
     registries.is_told(create(1, "a", &wide));
-    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(7))), NoQueue);
-    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(1))), Done);
-    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(1))), Done);
+    assert_eq!(registries.is_told(RegistryCommand::Delete(QueueId(7))), NoQueue);
+    assert_eq!(registries.is_told(RegistryCommand::Delete(QueueId(1))), Done);
+    assert_eq!(registries.is_told(RegistryCommand::Delete(QueueId(1))), Done);
     assert_eq!(registries.registry.version(), 2);
     assert!(registries.registry.named("a").is_none() && registries.registry.queue(QueueId(1)).is_none());
     let row = registries.registry.place(Place(0)).expect("it is being cleared");
@@ -251,7 +251,7 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     // another slot.
     assert_eq!(registries.is_told(create(2, "a", &options)), Created(Place(1)));
     assert_eq!(
-        registries.is_told(RegistryWish::Cleared(Place(0), Tenure(1))),
+        registries.is_told(RegistryCommand::Cleared(Place(0), Tenure(1))),
         Done
     );
     assert!(
@@ -261,20 +261,20 @@ fn a_place_is_taken_over_when_it_is_cleared() {
             .is_some_and(|row| row.deleting().is_some())
     );
     assert_eq!(
-        registries.is_told(RegistryWish::Cleared(Place(0), Tenure(2))),
+        registries.is_told(RegistryCommand::Cleared(Place(0), Tenure(2))),
         Done
     );
     assert_eq!(
-        registries.is_told(RegistryWish::Cleared(Place(0), Tenure(2))),
+        registries.is_told(RegistryCommand::Cleared(Place(0), Tenure(2))),
         Done
     );
     assert_eq!(registries.registry.version(), 4);
     assert_eq!(
-        registries.is_told(RegistryWish::Cleared(Place(9), Tenure(2))),
+        registries.is_told(RegistryCommand::Cleared(Place(9), Tenure(2))),
         NoQueue
     );
     assert_eq!(
-        registries.is_told_after(RegistryWish::Delete(QueueId(1)), true),
+        registries.is_told_after(RegistryCommand::Delete(QueueId(1)), true),
         Done
     );
 
@@ -286,7 +286,7 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     // A process reports too late that it cleared the slot for the first queue, so the new queue
     // stays.
     assert_eq!(
-        registries.is_told(RegistryWish::Cleared(Place(0), Tenure(2))),
+        registries.is_told(RegistryCommand::Cleared(Place(0), Tenure(2))),
         Done
     );
     assert!(registries.registry.named("b").is_some());
@@ -296,13 +296,13 @@ fn a_place_is_taken_over_when_it_is_cleared() {
 fn a_deletion_that_nobody_saw_yet_is_not_done() {
     let mut round = Round::<Registry>::new(Protocol::default());
     let context = Registries::new().context;
-    let wishes = [
+    let commands = [
         create(1, "a", &QueueOptions::default()),
-        RegistryWish::Delete(QueueId(1)),
-        RegistryWish::Cleared(Place(0), Tenure(1)),
+        RegistryCommand::Delete(QueueId(1)),
+        RegistryCommand::Cleared(Place(0), Tenure(1)),
     ];
-    let wishes = (0..).map(Ticket).zip(wishes).collect();
-    round.step(Event::Asked(wishes), &context);
+    let commands = (0..).map(Ticket).zip(commands).collect();
+    round.step(Event::Asked(commands), &context);
     let put = match &round.step(Event::Read(Registry::absent()), &context)[..] {
         [Action::Cas { put, .. }] => put.clone(),
         other => panic!("{other:?}"),
@@ -312,29 +312,29 @@ fn a_deletion_that_nobody_saw_yet_is_not_done() {
     let told = round.step(Event::Decided(1, Decision::Applied), &context);
     assert_eq!(
         told[0],
-        Action::Answer(Ticket(0), RegistryAnswer::Created(Place(0)))
+        Action::Response(Ticket(0), RegistryResponse::Created(Place(0)))
     );
 }
 
 #[test]
 fn there_are_so_many_places() {
-    use RegistryAnswer::{Created, Full};
+    use RegistryResponse::{Created, Full};
     let mut registries = Registries::new();
     let options = QueueOptions::default();
     for (id, text) in [(1, "a"), (2, "b"), (3, "c")] {
         registries.is_told(create(id, text, &options));
     }
     assert_eq!(registries.is_told(create(4, "d", &options)), Full);
-    registries.is_told(RegistryWish::Delete(QueueId(2)));
+    registries.is_told(RegistryCommand::Delete(QueueId(2)));
     assert_eq!(registries.is_told(create(4, "d", &options)), Full);
-    registries.is_told(RegistryWish::Cleared(Place(1), Tenure(4)));
+    registries.is_told(RegistryCommand::Cleared(Place(1), Tenure(4)));
     assert_eq!(registries.is_told(create(4, "d", &options)), Created(Place(1)));
     assert_eq!(registries.registry.places().count(), 3);
 }
 
 #[test]
 fn a_queue_of_dead_letters_stays_while_it_is_needed() {
-    use RegistryAnswer::{Done, NeededBy};
+    use RegistryResponse::{Done, NeededBy};
     let mut registries = Registries::new();
     let error = registries.is_refused(create(1, "work", &sends_dead_letters_to("dead")));
     let missing = OptionError::NoQueue {
@@ -345,12 +345,12 @@ fn a_queue_of_dead_letters_stays_while_it_is_needed() {
     registries.is_told(create(2, "dead", &QueueOptions::default()));
     registries.is_told(create(1, "work", &sends_dead_letters_to("dead")));
     assert_eq!(
-        registries.is_told(RegistryWish::Delete(QueueId(2))),
+        registries.is_told(RegistryCommand::Delete(QueueId(2))),
         NeededBy(name("work"))
     );
     assert!(registries.registry.named("dead").is_some());
     registries.is_told(change(1, None, &QueueOptions::default()));
-    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(2))), Done);
+    assert_eq!(registries.is_told(RegistryCommand::Delete(QueueId(2))), Done);
     // A queue that is being deleted accepts no dead letters of other queues.
     let error = registries.is_refused(change(1, None, &sends_dead_letters_to("dead")));
     assert_eq!(error, missing);
@@ -370,20 +370,20 @@ fn a_queue_of_dead_letters_stays_while_it_is_needed() {
         ..QueueOptions::ordered()
     };
     let made = registries.is_told(create(2, "work", &ordered));
-    assert_eq!(made, RegistryAnswer::Created(Place(1)));
+    assert_eq!(made, RegistryResponse::Created(Place(1)));
 }
 
 #[test]
 fn a_unit_begins_once_and_ends_with_its_queue() {
-    use RegistryAnswer::{Created, Done, Exists, Full, NoQueue};
-    let begin = |id, queue, text: &str| RegistryWish::Begin {
+    use RegistryResponse::{Created, Done, Exists, Full, NoQueue};
+    let begin = |id, queue, text: &str| RegistryCommand::Begin {
         id: QueueId(id),
         queue: QueueId(queue),
         name: name(text),
     };
     let mut registries = Registries::new();
     registries.context.protocol = Protocol::default();
-    registries.is_told(RegistryWish::Configure(QueueTableSettings {
+    registries.is_told(RegistryCommand::Configure(QueueTableSettings {
         units: Some(2),
         ..QueueTableSettings::default()
     }));
@@ -412,7 +412,7 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
     assert_eq!(registries.is_told(begin(9, 2, "other")), Full);
 
     // After a temporary queue has ended, another one can begin, even with the same name.
-    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(7))), Done);
+    assert_eq!(registries.is_told(RegistryCommand::Delete(QueueId(7))), Done);
     assert!(registries.registry.unit(QueueId(1), "unit").is_none());
     assert_eq!(
         registries.is_told(begin(7, 1, "unit")),
@@ -420,7 +420,7 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
         "it had begun"
     );
     assert_eq!(registries.is_told(begin(9, 1, "unit")), Created(Place(4)));
-    assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(1))), Done);
+    assert_eq!(registries.is_told(RegistryCommand::Delete(QueueId(1))), Done);
     assert_eq!(registries.registry.units().count(), 1, "of the other queue");
     let deleting = registries
         .registry
@@ -433,15 +433,15 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
 #[test]
 fn one_data_centre_serves_the_queues() {
     let mut registries = Registries::new();
-    let serve = |text: &str| RegistryWish::Serve(Arc::from(text));
+    let serve = |text: &str| RegistryCommand::Serve(Arc::from(text));
     for text in ["", &"d".repeat(256)] {
         assert_eq!(registries.is_refused(serve(text)).field(), "data_centre");
     }
-    assert_eq!(registries.is_told(serve("one")), RegistryAnswer::Done);
-    assert_eq!(registries.is_told(serve("one")), RegistryAnswer::Done);
+    assert_eq!(registries.is_told(serve("one")), RegistryResponse::Done);
+    assert_eq!(registries.is_told(serve("one")), RegistryResponse::Done);
     assert_eq!(
         registries.is_told(serve("two")),
-        RegistryAnswer::ServedBy(Arc::from("one"))
+        RegistryResponse::ServedBy(Arc::from("one"))
     );
     assert_eq!(registries.registry.data_centre(), Some("one"));
     assert_eq!(registries.registry.options, None);
@@ -457,8 +457,8 @@ fn changes_options_of_the_whole_store() {
         units: 46,
     };
     assert_eq!(
-        registries.is_told(RegistryWish::Configure(good.into())),
-        RegistryAnswer::Done
+        registries.is_told(RegistryCommand::Configure(good.into())),
+        RegistryResponse::Done
     );
     assert_eq!(registries.registry.options(), good);
     assert_eq!(Protocol::of(&good).unused, 1_000_000);
@@ -498,7 +498,7 @@ fn changes_options_of_the_whole_store() {
     ] {
         assert_eq!(
             registries
-                .is_refused(RegistryWish::Configure(options.into()))
+                .is_refused(RegistryCommand::Configure(options.into()))
                 .field(),
             field
         );
@@ -510,7 +510,7 @@ fn changes_options_of_the_whole_store() {
         tables: Some(300),
         ..QueueTableSettings::default()
     };
-    let error = registries.is_refused(RegistryWish::Configure(many));
+    let error = registries.is_refused(RegistryCommand::Configure(many));
     assert_eq!(error.to_string(), "`tables` is 300; the range is 2 to 48");
 }
 
@@ -568,7 +568,7 @@ fn a_change_of_options_changes_what_it_names() {
             ..QueueTableSettings::default()
         },
     ] {
-        registries.is_told(RegistryWish::Configure(change));
+        registries.is_told(RegistryCommand::Configure(change));
     }
     let both = StoreOptions {
         rotation_seconds: 60,
@@ -582,7 +582,7 @@ fn a_change_of_options_changes_what_it_names() {
         ..QueueTableSettings::default()
     };
     assert_eq!(
-        registries.is_refused(RegistryWish::Configure(tables)).field(),
+        registries.is_refused(RegistryCommand::Configure(tables)).field(),
         "units"
     );
 
@@ -603,7 +603,7 @@ fn a_change_of_options_changes_what_it_names() {
             ..QueueSettings::default()
         },
     ] {
-        registries.is_told(RegistryWish::Change {
+        registries.is_told(RegistryCommand::Change {
             queue: QueueId(1),
             expected: None,
             change,

@@ -9,8 +9,8 @@ use super::{Q1, Q5, usually};
 use crate::queues::limits::{MAX_TABLES, UNUSED_MICROS};
 use crate::queues::rules::Rule;
 use crate::queues::{
-    BodyTable, Emptied, Life, Owner, Phase, Protocol, QueueId, Register, Ring, RingAnswer, RingContext,
-    RingWish,
+    BodyTable, Emptied, Life, Owner, Phase, Protocol, QueueId, Register, Ring, RingCommand, RingContext,
+    RingResponse,
 };
 
 /// Returns a model with a sender, and keepers that do these tasks with body tables.
@@ -250,37 +250,37 @@ struct Rings {
 }
 
 impl Rings {
-    fn is_told(&mut self, wish: RingWish) -> RingAnswer {
+    fn is_told(&mut self, command: RingCommand) -> RingResponse {
         let context = RingContext {
             now: self.now,
             protocol: Protocol::default(),
         };
         let before = self.ring.clone();
-        let answer = self.ring.work_out(&wish, false, &context);
+        let response = self.ring.work_out(&command, false, &context);
         if self.ring != before {
             self.ring.raise();
         }
-        answer
+        response
     }
 }
 
 #[test]
 fn a_unit_has_a_table_to_itself_until_it_ends() {
-    use RingAnswer::{Done, NotYet, Short};
+    use RingResponse::{Done, NotYet, Short};
     let mut rings = Rings {
         ring: Ring::absent(),
         now: 0,
     };
     let (unit, other) = (QueueId(5), QueueId(6));
     for table in 1..=2 {
-        assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
+        assert_eq!(rings.is_told(RingCommand::Add(BodyTable(table))), Done);
     }
     // The only free table is needed for the next rotation, so the temporary queue does not get it.
-    assert_eq!(rings.is_told(RingWish::Begin(unit)), Short);
-    assert_eq!(rings.is_told(RingWish::Add(BodyTable(3))), Done);
-    assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
-    assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
-    assert_eq!(rings.is_told(RingWish::Begin(other)), Short);
+    assert_eq!(rings.is_told(RingCommand::Begin(unit)), Short);
+    assert_eq!(rings.is_told(RingCommand::Add(BodyTable(3))), Done);
+    assert_eq!(rings.is_told(RingCommand::Begin(unit)), Done);
+    assert_eq!(rings.is_told(RingCommand::Begin(unit)), Done);
+    assert_eq!(rings.is_told(RingCommand::Begin(other)), Short);
     let table = BodyTable(2);
     assert_eq!(
         (rings.ring.unit(unit), rings.ring.unit(other)),
@@ -288,19 +288,19 @@ fn a_unit_has_a_table_to_itself_until_it_ends() {
     );
     assert_eq!(rings.ring.open(), Some(BodyTable(1)));
     // A rotation skips the table of the temporary queue.
-    assert_eq!(rings.is_told(RingWish::Roll(BodyTable(1), Life(1))), Done);
+    assert_eq!(rings.is_told(RingCommand::Roll(BodyTable(1), Life(1))), Done);
     assert_eq!(rings.ring.open(), Some(BodyTable(3)));
     let (life, owner) = (Life(4), Owner(9));
-    assert_eq!(rings.is_told(RingWish::Fenced(table, life)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Take(table, life, owner)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Ended(table, other)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Ended(table, unit)), Done);
+    assert_eq!(rings.is_told(RingCommand::Fenced(table, life)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Take(table, life, owner)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Ended(table, other)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Ended(table, unit)), Done);
     assert_eq!(rings.ring.unit(unit), None);
-    assert_eq!(rings.is_told(RingWish::Ended(table, unit)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Ended(table, unit)), NotYet);
     rings.now = UNUSED_MICROS;
-    assert_eq!(rings.is_told(RingWish::Take(table, life, owner)), Done);
+    assert_eq!(rings.is_told(RingCommand::Take(table, life, owner)), Done);
     assert_eq!(
-        rings.is_told(RingWish::Emptied(table, owner, Emptied::Done)),
+        rings.is_told(RingCommand::Emptied(table, owner, Emptied::Done)),
         Done
     );
     assert_eq!(rings.ring.tables()[&table], Phase::Free);
@@ -308,79 +308,79 @@ fn a_unit_has_a_table_to_itself_until_it_ends() {
 
 #[test]
 fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
-    use RingAnswer::{Done, NotYet, Short};
+    use RingResponse::{Done, NotYet, Short};
     let mut rings = Rings {
         ring: Ring::absent(),
         now: 0,
     };
     let (one, two, owner, life) = (BodyTable(1), BodyTable(2), Owner(9), Life(1));
     assert_eq!((rings.ring.open(), rings.ring.next()), (None, Some(one)));
-    assert_eq!(rings.is_told(RingWish::Add(one)), Done);
+    assert_eq!(rings.is_told(RingCommand::Add(one)), Done);
     assert_eq!(rings.ring.open(), Some(one));
-    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Short);
-    assert_eq!(rings.is_told(RingWish::Add(two)), Done);
-    assert_eq!(rings.is_told(RingWish::Add(two)), Done);
-    assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
+    assert_eq!(rings.is_told(RingCommand::Roll(one, life)), Short);
+    assert_eq!(rings.is_told(RingCommand::Add(two)), Done);
+    assert_eq!(rings.is_told(RingCommand::Add(two)), Done);
+    assert_eq!(rings.is_told(RingCommand::Fenced(one, life)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Roll(one, life)), Done);
     // A repeated command finds that its change is applied, so the next table stays open.
-    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
+    assert_eq!(rings.is_told(RingCommand::Roll(one, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
     // A late command names an ended lifetime of the table, so it does not close the table that is
     // open now.
-    assert_eq!(rings.is_told(RingWish::Roll(two, life)), Done);
+    assert_eq!(rings.is_told(RingCommand::Roll(two, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
-    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Take(one, life, owner)), NotYet);
     // The ring rejects facts about another lifetime of the table.
-    assert_eq!(rings.is_told(RingWish::Fenced(one, Life(7))), NotYet);
-    assert_eq!(rings.is_told(RingWish::Fenced(one, life)), Done);
+    assert_eq!(rings.is_told(RingCommand::Fenced(one, Life(7))), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Fenced(one, life)), Done);
     assert_eq!(
-        rings.is_told(RingWish::Take(one, life, owner)),
+        rings.is_told(RingCommand::Take(one, life, owner)),
         NotYet,
         "it was referred to just now"
     );
     rings.now = UNUSED_MICROS;
-    assert_eq!(rings.is_told(RingWish::Take(one, Life(7), owner)), NotYet);
-    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
-    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
-    assert_eq!(rings.is_told(RingWish::Take(one, life, Owner(8))), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Take(one, Life(7), owner)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingCommand::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingCommand::Take(one, life, Owner(8))), NotYet);
     assert_eq!(
-        rings.is_told(RingWish::Emptied(one, Owner(8), Emptied::Done)),
+        rings.is_told(RingCommand::Emptied(one, Owner(8), Emptied::Done)),
         NotYet
     );
     assert_eq!(
-        rings.is_told(RingWish::Emptied(one, owner, Emptied::NotDone)),
+        rings.is_told(RingCommand::Emptied(one, owner, Emptied::NotDone)),
         Done
     );
     assert_eq!(
-        rings.is_told(RingWish::Take(one, life, owner)),
+        rings.is_told(RingCommand::Take(one, life, owner)),
         NotYet,
         "it is closed since now"
     );
     rings.now *= 2;
-    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
-    assert_eq!(rings.is_told(RingWish::Dropped(one)), NotYet);
+    assert_eq!(rings.is_told(RingCommand::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingCommand::Dropped(one)), NotYet);
     assert_eq!(
-        rings.is_told(RingWish::Emptied(one, owner, Emptied::Unknown)),
+        rings.is_told(RingCommand::Emptied(one, owner, Emptied::Unknown)),
         Done
     );
-    assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
-    assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
+    assert_eq!(rings.is_told(RingCommand::Dropped(one)), Done);
+    assert_eq!(rings.is_told(RingCommand::Dropped(one)), Done);
     let open = Phase::Open {
         since: 0,
         life: Life(3),
     };
     assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, open)]));
     // The id of a dropped table is never used again.
-    assert_eq!(rings.is_told(RingWish::Add(one)), Done);
+    assert_eq!(rings.is_told(RingCommand::Add(one)), Done);
     assert_eq!(
         (rings.ring.next(), rings.ring.tables().len()),
         (Some(BodyTable(3)), 1)
     );
     for table in 3..=MAX_TABLES as u32 + 1 {
-        assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
+        assert_eq!(rings.is_told(RingCommand::Add(BodyTable(table))), Done);
     }
     let next = rings.ring.next().expect("a number");
-    assert_eq!(rings.is_told(RingWish::Add(next)), RingAnswer::Full);
+    assert_eq!(rings.is_told(RingCommand::Add(next)), RingResponse::Full);
     rings.ring.last = BodyTable(u32::MAX);
     assert_eq!(rings.ring.next(), None);
 }

@@ -5,8 +5,8 @@ use super::driver::{Driver, Next};
 use super::store::{Reply, Request};
 use super::world::Now;
 use crate::queues::{
-    BodyTable, Decision, Emptied, Emptying, Fencing, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Owner,
-    Phase, Rehoming, Ring, RingWish, ShardAction, ShardEvent,
+    BodyTable, Decision, Emptied, Emptying, Fencing, KeepAction, KeepEvent, Life, LogCommand, LogResponse,
+    Owner, Phase, Rehoming, Ring, RingCommand, ShardAction, ShardEvent,
 };
 
 /// Task of a keeper for the body table with this id. The keeper skips a task that is not possible.
@@ -90,9 +90,11 @@ impl RingKeeper {
     fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
         let event = match next {
             Next::Asks(request) => return Some(request),
-            Next::Ring(answer) => KeepEvent::RingAnswer(answer),
-            Next::Shard(ShardEvent::Head(answer)) => KeepEvent::Head(answer, self.driver.head(HERE)?.clone()),
-            Next::Shard(ShardEvent::Log(LogAnswer::Sealed(count))) => KeepEvent::Sealed(Some(count)),
+            Next::Ring(response) => KeepEvent::RingResponse(response),
+            Next::Shard(ShardEvent::Head(response)) => {
+                KeepEvent::Head(response, self.driver.head(HERE)?.clone())
+            }
+            Next::Shard(ShardEvent::Log(LogResponse::Sealed(count))) => KeepEvent::Sealed(Some(count)),
             Next::Shard(ShardEvent::Log(_)) => KeepEvent::Sealed(None),
             Next::Shard(ShardEvent::Written) => KeepEvent::Copied,
             Next::Shard(ShardEvent::Found(live)) => KeepEvent::Found(live),
@@ -123,7 +125,7 @@ impl RingKeeper {
     fn begins(&mut self, now: &Now<'_>) -> Option<Request> {
         match self.task? {
             Task::Roll(_) | Task::Fence(_) | Task::Retire(_) => Some(Request::ReadRing),
-            Task::Drop(table) => self.asks_ring(RingWish::Dropped(BodyTable(table)), now),
+            Task::Drop(table) => self.asks_ring(RingCommand::Dropped(BodyTable(table)), now),
             Task::Rehome(_) => Some(Request::ReadHead(HERE)),
             Task::Empty(table) => {
                 let owner = Owner(u128::from(self.name));
@@ -140,7 +142,7 @@ impl RingKeeper {
         }
         let table = self.task?.table();
         match (self.task?, ring.tables().get(&table)?) {
-            (Task::Roll(_), Phase::Open { life, .. }) => self.asks_ring(RingWish::Roll(table, *life), now),
+            (Task::Roll(_), Phase::Open { life, .. }) => self.asks_ring(RingCommand::Roll(table, *life), now),
             (Task::Fence(_), Phase::Closing { life, .. }) => {
                 self.life = Some(*life);
                 if now.config.is_new {
@@ -149,7 +151,7 @@ impl RingKeeper {
                 self.fences(true, now)
             }
             (Task::Retire(_), Phase::Emptying { owner, .. }) => {
-                self.asks_ring(RingWish::Retire(table, *owner), now)
+                self.asks_ring(RingCommand::Retire(table, *owner), now)
             }
             _ => None,
         }
@@ -161,7 +163,7 @@ impl RingKeeper {
         let table = self.task?.table();
         if !is_placed {
             let life = self.life.take()?;
-            return self.asks_ring(RingWish::Fenced(table, life), now);
+            return self.asks_ring(RingCommand::Fenced(table, life), now);
         }
         let fencing = Fencing::new(table, self.driver.known.0, now.config.protocol());
         self.doing = Some(Doing::Fencing(fencing));
@@ -182,13 +184,20 @@ impl RingKeeper {
                 return Some(Request::Copy(HERE, segment, live.table, to));
             }
             KeepAction::Empty(table) => return Some(Request::Empty(table)),
-            KeepAction::Ring(wish) => return self.asks_ring(wish, now),
-            KeepAction::Head(wish) => self.driver.asks(HERE, ShardAction::Head(vec![wish]), now),
+            KeepAction::Ring(command) => return self.asks_ring(command, now),
+            KeepAction::Head(command) => self.driver.asks(HERE, ShardAction::Head(vec![command]), now),
             KeepAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
             KeepAction::Seal(segment, live) => {
-                let wish = LogWish::Seal;
-                self.driver
-                    .asks(HERE, ShardAction::Log { live, segment, wish }, now)
+                let command = LogCommand::Seal;
+                self.driver.asks(
+                    HERE,
+                    ShardAction::Log {
+                        live,
+                        segment,
+                        command,
+                    },
+                    now,
+                )
             }
             KeepAction::Damaged(segment) => panic!("{segment:?} is named, and gone"),
             KeepAction::Over => {
@@ -196,14 +205,14 @@ impl RingKeeper {
                 let table = self.task?.table();
                 let life = self.life.take();
                 let life = life.filter(|_| matches!(was, Some(Doing::Fencing(_))))?;
-                return self.asks_ring(RingWish::Fenced(table, life), now);
+                return self.asks_ring(RingCommand::Fenced(table, life), now);
             }
         };
         self.goes_on(next, now)
     }
 
-    fn asks_ring(&mut self, wish: RingWish, now: &Now<'_>) -> Option<Request> {
-        let next = self.driver.asks_ring(wish, now);
+    fn asks_ring(&mut self, command: RingCommand, now: &Now<'_>) -> Option<Request> {
+        let next = self.driver.asks_ring(command, now);
         self.goes_on(next, now)
     }
 }

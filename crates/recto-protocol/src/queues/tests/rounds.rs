@@ -7,14 +7,14 @@ use super::{entry, state_context};
 use crate::queues::limits::{MESSAGE_OVERHEAD_BYTES, Protocol, WINDOW_MICROS};
 use crate::queues::rules::{Rule, Rules};
 use crate::queues::{
-    Action, Chunk, ClaimId, Decision, Entry, Event, Leases, Log, LogAnswer, LogContext, LogWish, MessageId,
-    Placed, Reach, Recent, Round, Segment, State, StateAnswer, StateWish, Ticket,
+    Action, Chunk, ClaimId, Decision, Entry, Event, Leases, Log, LogCommand, LogContext, LogResponse,
+    MessageId, Placed, Reach, Recent, Round, Segment, State, StateCommand, StateResponse, Ticket,
 };
 
-fn append(id: u128, entries: &[Entry]) -> (Ticket, LogWish) {
+fn append(id: u128, entries: &[Entry]) -> (Ticket, LogCommand) {
     let entries: Arc<[Entry]> = entries.into();
     let chunk = Chunk(id);
-    (Ticket(id as u64), LogWish::Append { chunk, entries })
+    (Ticket(id as u64), LogCommand::Append { chunk, entries })
 }
 
 fn log_context(recent: &Recent, protocol: Protocol) -> LogContext<'_> {
@@ -66,15 +66,15 @@ fn batches_waiting_commands() {
     );
     let told = round.step(Event::Decided(1, Decision::Applied), &context);
     let [
-        Action::Answer(Ticket(1), first),
-        Action::Answer(Ticket(2), second),
+        Action::Response(Ticket(1), first),
+        Action::Response(Ticket(2), second),
         Action::Cas { expected: 1, put },
     ] = &told[..]
     else {
         panic!("{told:?}");
     };
-    assert_eq!(*first, LogAnswer::Appended(vec![Placed::At(0)]));
-    assert_eq!(*second, LogAnswer::Appended(vec![Placed::At(1), Placed::At(2)]));
+    assert_eq!(*first, LogResponse::Appended(vec![Placed::At(0)]));
+    assert_eq!(*second, LogResponse::Appended(vec![Placed::At(1), Placed::At(2)]));
     assert_eq!(put.next(), 4);
     assert_eq!(put.message(2).expect("a message").1.id, MessageId(3));
     assert_eq!(put.message(4), None);
@@ -93,8 +93,8 @@ fn a_round_carries_so_much_and_no_more() {
     );
     let context = log_context(&recent, protocol);
     let mut round = Round::<Log>::new(protocol);
-    let wishes = (1..=3).map(|id| append(id, &[entry(id, 1)])).collect();
-    round.step(Event::Asked(wishes), &context);
+    let commands = (1..=3).map(|id| append(id, &[entry(id, 1)])).collect();
+    round.step(Event::Asked(commands), &context);
     let two = put(&round.step(Event::Read(Log::absent()), &context));
     assert_eq!(two.next(), 2);
     assert!(!round.withdraw(Ticket(1)), "it is sent");
@@ -132,7 +132,7 @@ fn a_segment_is_sealed_when_it_is_full() {
         let put = put(&round.step(Event::Read(Log::absent()), &context));
         assert_eq!(put.sealed(), Some(2));
         let told = round.step(Event::Decided(1, Decision::Applied), &context);
-        assert_eq!(told[1], Action::Answer(Ticket(2), LogAnswer::Sealed(2)));
+        assert_eq!(told[1], Action::Response(Ticket(2), LogResponse::Sealed(2)));
         let too_large = [entry(5, 11)];
         round.step(Event::Asked(vec![append(3, &too_large)]), &context);
     }
@@ -143,7 +143,7 @@ fn a_segment_is_sealed_when_it_is_full() {
         let mut empty = Log::absent();
         empty.segment = Segment(1);
         let told = round.step(Event::Read(empty), &context);
-        assert_eq!(told, vec![Action::Answer(Ticket(3), LogAnswer::TooLarge)]);
+        assert_eq!(told, vec![Action::Response(Ticket(3), LogResponse::TooLarge)]);
     }
 }
 
@@ -163,7 +163,7 @@ fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
     here.step(
         Event::Asked(vec![(
             Ticket(1),
-            StateWish::Ack {
+            StateCommand::Ack {
                 seq: 0,
                 claim: ClaimId(9),
             },
@@ -171,7 +171,7 @@ fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
         &context,
     );
     here.step(Event::Read(State::absent()), &context);
-    let claim = StateWish::Claim {
+    let claim = StateCommand::Claim {
         claim: ClaimId(1),
         most: 10,
         until: 30,
@@ -180,7 +180,7 @@ fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
     there.step(Event::Asked(vec![(Ticket(2), claim)]), &context);
     let claimed = put(&there.step(Event::Read(State::absent()), &context));
     assert_eq!(claimed.pending[&0].attempts, 1);
-    let ack = StateWish::Ack {
+    let ack = StateCommand::Ack {
         seq: 0,
         claim: ClaimId(1),
     };
@@ -199,7 +199,7 @@ fn without_a_fresh_copy() {
         rules,
         ..Protocol::default()
     });
-    assert_eq!(told, vec![Action::Answer(Ticket(3), StateAnswer::Stale)]);
+    assert_eq!(told, vec![Action::Response(Ticket(3), StateResponse::Stale)]);
 }
 
 #[test]
@@ -227,13 +227,13 @@ fn the_later_of_two_duplicates_counts() {
         let protocol = Protocol::default();
         let context = log_context(&recent, protocol);
         let mut round = Round::<Log>::new(protocol);
-        let wish = append(3, &[sent(3, WINDOW_MICROS + 1)]);
-        round.step(Event::Asked(vec![wish]), &context);
+        let command = append(3, &[sent(3, WINDOW_MICROS + 1)]);
+        round.step(Event::Asked(vec![command]), &context);
         let mut empty = Log::absent();
         empty.segment = Segment(1);
         let told = round.step(Event::Read(empty), &context);
-        let duplicate = LogAnswer::Appended(vec![Placed::Duplicate(MessageId(2))]);
-        assert_eq!(told, [Action::Answer(Ticket(3), duplicate)]);
+        let duplicate = LogResponse::Appended(vec![Placed::Duplicate(MessageId(2))]);
+        assert_eq!(told, [Action::Response(Ticket(3), duplicate)]);
     }
 }
 
@@ -250,8 +250,8 @@ fn a_round_carries_so_many_bytes_unless_one_wish_has_more() {
         let protocol = Protocol::default().carrying(carried_bytes);
         let context = log_context(&recent, protocol);
         let mut round = Round::<Log>::new(protocol);
-        let wishes = (1..).zip(sizes).map(|(id, size)| append(id, &[entry(id, size)]));
-        round.step(Event::Asked(wishes.collect()), &context);
+        let commands = (1..).zip(sizes).map(|(id, size)| append(id, &[entry(id, size)]));
+        round.step(Event::Asked(commands.collect()), &context);
         let first = put(&round.step(Event::Read(Log::absent()), &context));
         assert_eq!(first.next(), expected, "{carried_bytes}");
         // The next conditional write carries the commands that did not fit into the first.

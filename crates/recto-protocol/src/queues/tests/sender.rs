@@ -6,8 +6,8 @@ use super::store::{Reply, Request};
 use super::world::{Ghost, Now};
 use super::{HERE, TENURE, entry_of};
 use crate::queues::{
-    BodyTable, Chunk, HeadAnswer, Log, MessageId, RegisterNumber, Segment, SendAction, SendAnswer, SendEvent,
-    Sending, ShardAction, ShardEvent, Tenure, reach,
+    BodyTable, Chunk, HeadResponse, Log, MessageId, RegisterNumber, Segment, SendAction, SendEvent,
+    SendResponse, Sending, ShardAction, ShardEvent, Tenure, reach,
 };
 
 /// Process that sends a few messages, each in its own request.
@@ -96,7 +96,7 @@ impl Sender {
             .head(HERE)
             .and_then(|head| head.open(reach(&entry), self.tenure));
         let action = sending.step(open.map_or(SendEvent::Begin, |(segment, live)| {
-            SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)))
+            SendEvent::Shard(ShardEvent::Head(HeadResponse::Open(segment, live)))
         }));
         self.sending = Some(sending);
         self.does(action, now, ghosts)
@@ -119,8 +119,8 @@ impl Sender {
     fn does(&mut self, action: SendAction, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         let action = match action {
             SendAction::Shard(_, action) => action,
-            SendAction::Answer(answer) => {
-                self.ends(answer, ghosts);
+            SendAction::Response(response) => {
+                self.ends(response, ghosts);
                 return None;
             }
         };
@@ -157,18 +157,18 @@ impl Sender {
         self.reads_next(now, ghosts)
     }
 
-    fn ends(&mut self, answer: SendAnswer, ghosts: &mut Vec<Ghost>) {
+    fn ends(&mut self, response: SendResponse, ghosts: &mut Vec<Ghost>) {
         self.sending = None;
         let message = MessageId(u128::from(self.message));
-        match answer {
-            SendAnswer::Sent(_, placed) => {
+        match response {
+            SendResponse::Sent(_, placed) => {
                 ghosts.extend(placed.into_iter().map(|placed| Ghost::Sent(placed, message)));
             }
-            SendAnswer::NoQueue => ghosts.push(Ghost::NoQueue),
-            SendAnswer::Full => ghosts.push(Ghost::Full),
-            SendAnswer::Unknown => ghosts.push(Ghost::Unknown),
-            SendAnswer::Damaged => ghosts.push(Ghost::Damaged),
-            SendAnswer::TooLarge => {}
+            SendResponse::NoQueue => ghosts.push(Ghost::NoQueue),
+            SendResponse::Full => ghosts.push(Ghost::Full),
+            SendResponse::Unknown => ghosts.push(Ghost::Unknown),
+            SendResponse::Damaged => ghosts.push(Ghost::Damaged),
+            SendResponse::TooLarge => {}
         }
     }
 

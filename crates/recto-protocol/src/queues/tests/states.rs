@@ -5,7 +5,7 @@ use crate::queues::limits::Protocol;
 use crate::queues::rows::Rows;
 use crate::queues::{
     BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Reach,
-    Received, Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
+    Received, Register, RegisterNumber, Segment, State, StateCommand, StateContext, StateResponse, Target,
 };
 
 /// State of a segment (message batch) with three messages, which executes one command after the
@@ -52,11 +52,11 @@ impl States {
         }
     }
 
-    fn is_told(&mut self, wish: StateWish) -> StateAnswer {
+    fn is_told(&mut self, command: StateCommand) -> StateResponse {
         let mut state = self.state.clone();
-        let answer = state.work_out(&wish, false, &self.context());
+        let response = state.work_out(&command, false, &self.context());
         self.state = state;
-        answer
+        response
     }
 
     /// Returns the data that a message keeps when it is moved after its first receive.
@@ -73,13 +73,13 @@ impl States {
         let until = self.clock.wall + 30;
         let claim = ClaimId(claim);
         let failed_surplus = 0;
-        match self.is_told(StateWish::Claim {
+        match self.is_told(StateCommand::Claim {
             claim,
             most,
             until,
             failed_surplus,
         }) {
-            StateAnswer::Claimed(deliveries) => {
+            StateResponse::Claimed(deliveries) => {
                 deliveries.iter().map(|one| (one.seq, one.attempts)).collect()
             }
             other => panic!("{other:?}"),
@@ -94,60 +94,69 @@ fn returned_messages_are_claimed_again_when_due() {
     // A repeated claim gets the same response.
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
     let (seq, claim) = (0, ClaimId(1));
-    let nack = StateWish::Nack {
+    let nack = StateCommand::Nack {
         seq,
         claim,
         until: 100,
     };
-    assert_eq!(states.is_told(nack), StateAnswer::Done);
-    assert_eq!(states.is_told(nack), StateAnswer::Done);
+    assert_eq!(states.is_told(nack), StateResponse::Done);
+    assert_eq!(states.is_told(nack), StateResponse::Done);
     assert_eq!(
-        states.is_told(StateWish::Extend {
+        states.is_told(StateCommand::Extend {
             seq,
             claim,
             until: 200
         }),
-        StateAnswer::Stale
+        StateResponse::Stale
     );
     assert_eq!(states.claims(2, 9), [(2, 1)]);
     states.clock.wall = 100;
     assert_eq!(states.claims(3, 9), [(0, 2)]);
-    assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Stale);
+    assert_eq!(
+        states.is_told(StateCommand::Ack { seq, claim }),
+        StateResponse::Stale
+    );
     // A message that is given back with `GiveBack` did not reach its receiver, so the attempt does
     // not count.
     let claim = ClaimId(3);
     assert_eq!(
-        states.is_told(StateWish::GiveBack { seq, claim }),
-        StateAnswer::Done
+        states.is_told(StateCommand::GiveBack { seq, claim }),
+        StateResponse::Done
     );
     assert!(states.state.exhausted(&states.context()).is_empty());
     assert_eq!(states.claims(4, 9), [(0, 2)]);
     let claim = ClaimId(4);
     assert_eq!(
-        states.is_told(StateWish::Nack {
+        states.is_told(StateCommand::Nack {
             seq,
             claim,
             until: 100
         }),
-        StateAnswer::Done
+        StateResponse::Done
     );
     assert_eq!(states.claims(5, 9), []);
     assert_eq!(states.state.exhausted(&states.context()), [0]);
-    assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
     assert_eq!(
-        states.is_told(StateWish::Ack {
+        states.is_told(StateCommand::Ack { seq, claim }),
+        StateResponse::Done
+    );
+    assert_eq!(
+        states.is_told(StateCommand::Ack {
             seq,
             claim: ClaimId(77)
         }),
-        StateAnswer::Done
+        StateResponse::Done
     );
     let claim = ClaimId(2);
     assert_eq!(
-        states.is_told(StateWish::GiveBack { seq: 2, claim }),
-        StateAnswer::Done
+        states.is_told(StateCommand::GiveBack { seq: 2, claim }),
+        StateResponse::Done
     );
     assert!(!states.state.pending().contains_key(&2));
-    assert_eq!(states.is_told(StateWish::Purge { count: 3 }), StateAnswer::Done);
+    assert_eq!(
+        states.is_told(StateCommand::Purge { count: 3 }),
+        StateResponse::Done
+    );
     assert_eq!(
         (states.state.resolved().count(), states.claims(6, 9)),
         (3, vec![])
@@ -174,22 +183,22 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
     states.clock.wall = 50;
     assert_eq!(states.claims(2, 9), [(0, 1)]);
     assert_eq!(
-        states.is_told(StateWish::Ack {
+        states.is_told(StateCommand::Ack {
             seq: 0,
             claim: ClaimId(2)
         }),
-        StateAnswer::Done
+        StateResponse::Done
     );
     assert_eq!(states.claims(3, 9), [(2, 1)]);
     // The state belongs to the next segment now, so segment 1 was released, and all of its messages
     // are resolved.
     states.state.segment = Segment(2);
     assert_eq!(
-        states.is_told(StateWish::Ack {
+        states.is_told(StateCommand::Ack {
             seq: 1,
             claim: ClaimId(1)
         }),
-        StateAnswer::Gone
+        StateResponse::Gone
     );
 }
 
@@ -228,8 +237,8 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     assert_eq!(looks(&mut states, 10), (10, 10));
     let claim = ClaimId(9);
     for seq in [0, 700] {
-        let nack = StateWish::Nack { seq, claim, until: 0 };
-        assert_eq!(states.is_told(nack), StateAnswer::Done);
+        let nack = StateCommand::Nack { seq, claim, until: 0 };
+        assert_eq!(states.is_told(nack), StateResponse::Done);
     }
     states.protocol.pending = 1_034;
     super::LOOKED_AT.set(0);
@@ -261,7 +270,10 @@ fn stops_the_search_at_the_first_due_message() {
 fn a_purge_takes_back_nothing() {
     let mut states = resolved(5..7, 7);
     assert_eq!(states.claims(1, 9).len(), 5);
-    assert_eq!(states.is_told(StateWish::Purge { count: 3 }), StateAnswer::Done);
+    assert_eq!(
+        states.is_told(StateCommand::Purge { count: 3 }),
+        StateResponse::Done
+    );
     assert_eq!(states.state.resolved().count(), 5);
     assert!(states.state.resolved().has(6));
     let pending: Vec<_> = states.state.pending().keys().copied().collect();
@@ -279,20 +291,23 @@ fn messages_that_leave_count_as_pending() {
         segment: Segment(2),
         chunk: Chunk(2),
     };
-    let leave = |seq, claim| StateWish::Leave { seq, claim, target };
+    let leave = |seq, claim| StateCommand::Leave { seq, claim, target };
     assert_eq!(states.claims(1, 1), [(0, 1)]);
-    assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
+    assert_eq!(states.is_told(leave(1, None)), StateResponse::Full);
     // A receiver has the message, so only a command with its claim can move it. The message is
     // already pending, so the limit of pending messages does not prevent the move.
-    assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
+    assert_eq!(states.is_told(leave(0, None)), StateResponse::Stale);
     let received = states.received_once(0);
     assert_eq!(
         states.is_told(leave(0, Some(ClaimId(1)))),
-        StateAnswer::Leaving(target, received)
+        StateResponse::Leaving(target, received)
     );
-    let left = StateWish::Left { seq: 0, target };
-    assert_eq!(states.is_told(left), StateAnswer::Done);
-    assert_eq!(states.is_told(leave(1, None)), StateAnswer::Leaving(target, None));
+    let left = StateCommand::Left { seq: 0, target };
+    assert_eq!(states.is_told(left), StateResponse::Done);
+    assert_eq!(
+        states.is_told(leave(1, None)),
+        StateResponse::Leaving(target, None)
+    );
 }
 
 /// Checks that a message keeps its number of attempts when it is moved within its shard, and that a
@@ -305,19 +320,19 @@ fn moved_messages_keep_their_attempts() {
         segment: Segment(2),
         chunk: Chunk(2),
     };
-    let moves_on = |seq| StateWish::MoveOn { seq, target };
-    assert_eq!(states.is_told(moves_on(1)), StateAnswer::Leaving(target, None));
-    assert_eq!(states.is_told(moves_on(9)), StateAnswer::NoMessage);
+    let moves_on = |seq| StateCommand::MoveOn { seq, target };
+    assert_eq!(states.is_told(moves_on(1)), StateResponse::Leaving(target, None));
+    assert_eq!(states.is_told(moves_on(9)), StateResponse::NoMessage);
     assert_eq!(states.claims(1, 1), [(0, 1)]);
     // The receiver may still be about to acknowledge the message, even long after the claim, so the
     // message is not moved.
     states.clock.wall = 1_000_000_000;
     states.clock.monotonic = 1_000_000_000;
-    assert_eq!(states.is_told(moves_on(0)), StateAnswer::Stale);
+    assert_eq!(states.is_told(moves_on(0)), StateResponse::Stale);
     let (seq, claim, until) = (0, ClaimId(1), 2_000_000_000);
     assert_eq!(
-        states.is_told(StateWish::Nack { seq, claim, until }),
-        StateAnswer::Done
+        states.is_told(StateCommand::Nack { seq, claim, until }),
+        StateResponse::Done
     );
     let received = states.received_once(0);
     assert_eq!(
@@ -326,11 +341,11 @@ fn moved_messages_keep_their_attempts() {
     );
     assert_eq!(
         states.is_told(moves_on(0)),
-        StateAnswer::Leaving(target, received)
+        StateResponse::Leaving(target, received)
     );
     assert_eq!(
-        states.is_told(StateWish::Nack { seq, claim, until }),
-        StateAnswer::Stale
+        states.is_told(StateCommand::Nack { seq, claim, until }),
+        StateResponse::Stale
     );
 
     let mut there = States::new(Protocol::default());
@@ -350,8 +365,8 @@ fn moved_messages_keep_their_attempts() {
     assert_eq!(Some(first), received.map(|received| received.first));
     let claim = ClaimId(1);
     assert_eq!(
-        there.is_told(StateWish::GiveBack { seq, claim }),
-        StateAnswer::Done
+        there.is_told(StateCommand::GiveBack { seq, claim }),
+        StateResponse::Done
     );
     assert_eq!(there.claims(2, 1), [(0, 2)], "nobody was given it");
     // The message is moved once more before it is received in its target segment, and keeps its
@@ -363,7 +378,10 @@ fn moved_messages_keep_their_attempts() {
     }]
     .into();
     there.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
-    assert_eq!(there.is_told(moves_on(0)), StateAnswer::Leaving(target, received));
+    assert_eq!(
+        there.is_told(moves_on(0)),
+        StateResponse::Leaving(target, received)
+    );
 }
 
 const NOBODY: [u16; 0] = [];
@@ -407,14 +425,14 @@ fn a_group_waits_for_earlier_and_unread_segments() {
         };
         let (claim, most, until) = (ClaimId(1), 9, 30);
         let failed_surplus = 0;
-        let wish = StateWish::Claim {
+        let command = StateCommand::Claim {
             claim,
             most,
             until,
             failed_surplus,
         };
-        match State::absent().work_out(&wish, false, &context) {
-            StateAnswer::Claimed(deliveries) => deliveries.iter().map(|one| one.seq).collect::<Vec<_>>(),
+        match State::absent().work_out(&command, false, &context) {
+            StateResponse::Claimed(deliveries) => deliveries.iter().map(|one| one.seq).collect::<Vec<_>>(),
             other => panic!("{other:?}"),
         }
     };
@@ -448,38 +466,44 @@ fn a_message_is_removed_whoever_has_it() {
     let mut states = States::new(Protocol::default());
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
     let claim = ClaimId(1);
-    assert_eq!(states.is_told(StateWish::Remove(0)), StateAnswer::Done);
-    assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
-    assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
+    assert_eq!(states.is_told(StateCommand::Remove(0)), StateResponse::Done);
+    assert_eq!(states.is_told(StateCommand::Remove(2)), StateResponse::Done);
+    assert_eq!(states.is_told(StateCommand::Remove(2)), StateResponse::Done);
     // The receiver of the removed message uses its receipt, and finds that the message is resolved.
     let (seq, until) = (0, 90);
-    assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
     assert_eq!(
-        states.is_told(StateWish::Extend { seq, claim, until }),
-        StateAnswer::Stale,
+        states.is_told(StateCommand::Ack { seq, claim }),
+        StateResponse::Done
+    );
+    assert_eq!(
+        states.is_told(StateCommand::Extend { seq, claim, until }),
+        StateResponse::Stale,
         "whoever works on it may stop"
     );
-    let give_back = StateWish::GiveBack { seq, claim };
-    assert_eq!(states.is_told(give_back), StateAnswer::Done);
-    let nack = StateWish::Nack { seq, claim, until };
-    assert_eq!(states.is_told(nack), StateAnswer::Stale);
+    let give_back = StateCommand::GiveBack { seq, claim };
+    assert_eq!(states.is_told(give_back), StateResponse::Done);
+    let nack = StateCommand::Nack { seq, claim, until };
+    assert_eq!(states.is_told(nack), StateResponse::Stale);
     // `Remove` rejects a position that has no message yet. Otherwise, the message that gets the
     // position later would be lost.
-    assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
+    assert_eq!(states.is_told(StateCommand::Remove(3)), StateResponse::NoMessage);
     let target = Target {
         address: HERE,
         segment: Segment(2),
         chunk: Chunk(9),
     };
     let (seq, claim) = (1, Some(claim));
-    let leaves = StateWish::Leave { seq, claim, target };
-    let leaving = StateAnswer::Leaving(target, states.received_once(1));
+    let leaves = StateCommand::Leave { seq, claim, target };
+    let leaving = StateResponse::Leaving(target, states.received_once(1));
     assert_eq!(states.is_told(leaves), leaving);
-    assert_eq!(states.is_told(StateWish::Remove(1)), leaving);
-    let purge = StateWish::Purge { count: 3 };
+    assert_eq!(states.is_told(StateCommand::Remove(1)), leaving);
+    let purge = StateCommand::Purge { count: 3 };
     assert_eq!(states.is_told(purge), leaving);
     assert_eq!(states.state.resolved().count(), 2, "it is on its way");
-    assert_eq!(states.is_told(StateWish::Clear { count: 3 }), StateAnswer::Done);
+    assert_eq!(
+        states.is_told(StateCommand::Clear { count: 3 }),
+        StateResponse::Done
+    );
     assert_eq!(
         (states.state.resolved().count(), states.state.pending().len()),
         (3, 0)
@@ -487,8 +511,8 @@ fn a_message_is_removed_whoever_has_it() {
     states.log.segment = Segment(0);
     states.state = State::absent();
     assert_eq!(
-        states.is_told(StateWish::Remove(0)),
-        StateAnswer::NoMessage,
+        states.is_told(StateCommand::Remove(0)),
+        StateResponse::NoMessage,
         "nothing is known of it"
     );
 }
@@ -512,8 +536,8 @@ fn expires_what_nobody_has() {
     };
     states.clock.wall = 40;
     let (seq, claim) = (2, None);
-    let leaves = StateWish::Leave { seq, claim, target };
-    assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target, None));
+    let leaves = StateCommand::Leave { seq, claim, target };
+    assert_eq!(states.is_told(leaves), StateResponse::Leaving(target, None));
     let resolved = |states: &States| {
         (0..4)
             .map(|seq| states.state.resolved().has(seq))
@@ -525,14 +549,14 @@ fn expires_what_nobody_has() {
         (11, [true, false, false, true]),
         (30, [true, true, false, true]),
     ] {
-        assert_eq!(states.is_told(StateWish::Expire { by }), StateAnswer::Done);
+        assert_eq!(states.is_told(StateCommand::Expire { by }), StateResponse::Done);
         assert_eq!(resolved(&states), expected, "by {by}");
     }
     assert_eq!(states.state.pending().keys().collect::<Vec<_>>(), [&2]);
     states.log.segment = Segment(0);
     assert_eq!(
-        states.is_told(StateWish::Expire { by: 90 }),
-        StateAnswer::NoMessage
+        states.is_told(StateCommand::Expire { by: 90 }),
+        StateResponse::NoMessage
     );
 }
 
@@ -541,11 +565,11 @@ fn expires_what_is_given_back_and_not_what_is_in_flight() {
     let mut states = States::new(Protocol::default());
     assert_eq!(states.claims(1, 3), [(0, 1), (1, 1), (2, 1)]);
     let claim = ClaimId(1);
-    let nack = |seq, until| StateWish::Nack { seq, claim, until };
-    assert_eq!(states.is_told(nack(1, 1_000)), StateAnswer::Done);
+    let nack = |seq, until| StateCommand::Nack { seq, claim, until };
+    assert_eq!(states.is_told(nack(1, 1_000)), StateResponse::Done);
     let is_resolved = |states: &States, seq| states.state.resolved().has(seq);
-    let expire = StateWish::Expire { by: 0 };
-    assert_eq!(states.is_told(expire), StateAnswer::Done);
+    let expire = StateCommand::Expire { by: 0 };
+    assert_eq!(states.is_told(expire), StateResponse::Done);
     assert_eq!(
         [0, 1, 2].map(|seq| is_resolved(&states, seq)),
         [false, true, false]
@@ -553,17 +577,17 @@ fn expires_what_is_given_back_and_not_what_is_in_flight() {
     // The third message failed in its last attempt. So it goes to the dead-letter queue, and does
     // not expire.
     states.most_attempts = Some(1);
-    assert_eq!(states.is_told(nack(2, 0)), StateAnswer::Done);
+    assert_eq!(states.is_told(nack(2, 0)), StateResponse::Done);
     // The claim of the first message was its last attempt, and has ended. So the message does not
     // expire, either.
     states.clock.wall = 30 + crate::queues::limits::LEASE_MARGIN_MICROS;
-    assert_eq!(states.is_told(expire), StateAnswer::Done);
+    assert_eq!(states.is_told(expire), StateResponse::Done);
     assert_eq!(
         [0, 1, 2].map(|seq| is_resolved(&states, seq)),
         [false, true, false]
     );
     states.most_attempts = None;
-    assert_eq!(states.is_told(expire), StateAnswer::Done);
+    assert_eq!(states.is_told(expire), StateResponse::Done);
     assert_eq!(states.state.resolved().count(), 3);
 }
 

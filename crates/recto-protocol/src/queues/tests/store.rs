@@ -9,7 +9,7 @@ use crate::queues::rules::{Rule, Rules};
 use crate::queues::{
     Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Micros,
     Pending, Phase, Protocol, QueueName, QueueOptions, Reach, Register, RegisterNumber, Registry,
-    RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Tenure, Version,
+    RegistryCommand, RegistryContext, Ring, Segment, Seq, Shard, Standing, State, Target, Tenure, Version,
 };
 
 /// Request of a process to the store.
@@ -501,7 +501,7 @@ fn registry() -> Registry {
         shards: 1,
         ..QueueOptions::default()
     };
-    let create = RegistryWish::Create {
+    let create = RegistryCommand::Create {
         id: QUEUE,
         name: QueueName::new("name", "queue").expect("a name"),
         options,

@@ -6,7 +6,7 @@ use super::driver::{Driver, Next};
 use super::sender::Sender;
 use super::store::{Reply, Request};
 use super::world::{Ghost, Now};
-use crate::queues::{Ending, QueueId, QueueName, RegistryWish, RingWish, UnitAction, UnitEvent};
+use crate::queues::{Ending, QueueId, QueueName, RegistryCommand, RingCommand, UnitAction, UnitEvent};
 
 const UNIT: QueueId = QueueId(5);
 
@@ -40,7 +40,7 @@ impl UnitSender {
             let name = QueueName::new("unit", "unit").expect("a name");
             let (id, queue) = (UNIT, QUEUE);
             self.driver
-                .asks_registry(RegistryWish::Begin { id, queue, name }, now)
+                .asks_registry(RegistryCommand::Begin { id, queue, name }, now)
         } else {
             self.driver.hears(reply, now)
         };
@@ -51,7 +51,7 @@ impl UnitSender {
         match next {
             Next::Asks(request) => Some(request),
             Next::Registry(_) => {
-                let next = self.driver.asks_ring(RingWish::Begin(UNIT), now);
+                let next = self.driver.asks_ring(RingCommand::Begin(UNIT), now);
                 self.goes_on(next, now)
             }
             Next::Ring(_) => {
@@ -99,7 +99,7 @@ impl UnitEnder {
     fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
         match next {
             Next::Asks(request) => Some(request),
-            Next::Ring(answer) => self.tells(UnitEvent::RingAnswer(answer), now),
+            Next::Ring(response) => self.tells(UnitEvent::RingResponse(response), now),
             Next::Other(Reply::Ring(ring)) => self.tells(UnitEvent::Ring(ring), now),
             Next::Other(Reply::Registry(registry)) => self.tells(UnitEvent::Registry(registry), now),
             other => panic!("{other:?}"),
@@ -110,8 +110,8 @@ impl UnitEnder {
         match self.ending.as_mut()?.step(event) {
             UnitAction::ReadRing => Some(Request::ReadRing),
             UnitAction::ReadRegistry => Some(Request::ReadRegistry),
-            UnitAction::Ring(wish) => {
-                let next = self.driver.asks_ring(wish, now);
+            UnitAction::Ring(command) => {
+                let next = self.driver.asks_ring(command, now);
                 self.goes_on(next, now)
             }
             UnitAction::Over => None,

@@ -6,7 +6,7 @@ use super::HERE;
 use super::driver::{Driver, Next, Spot};
 use super::store::{Reply, Request, ResolvedBy};
 use super::world::{Config, Ghost, Now};
-use crate::queues::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
+use crate::queues::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateCommand, StateResponse};
 
 /// Action of a worker on a message that it received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,13 +95,13 @@ impl Worker {
         self.driver.order = now.config.is_ordered.then_some(order);
         self.driver.log_of_claims = Some(log);
         self.claims += 1;
-        let wish = StateWish::Claim {
+        let command = StateCommand::Claim {
             claim: ClaimId(u128::from(self.name) << 8 | u128::from(self.claims)),
             most: 1,
             until: now.micros + 1,
             failed_surplus: 0,
         };
-        self.asks(wish, ResolvedBy::Nobody, now, ghosts)
+        self.asks(command, ResolvedBy::Nobody, now, ghosts)
     }
 
     fn acts(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
@@ -109,22 +109,22 @@ impl Worker {
         let act = self.acts.pop().unwrap_or(Act::Ack);
         self.acting = Some((act, claim));
         let until = now.micros;
-        let wish = match act {
-            Act::Ack => StateWish::Ack { seq, claim },
-            Act::Nack => StateWish::Nack { seq, claim, until },
-            Act::Extend => StateWish::Extend {
+        let command = match act {
+            Act::Ack => StateCommand::Ack { seq, claim },
+            Act::Nack => StateCommand::Nack { seq, claim, until },
+            Act::Extend => StateCommand::Extend {
                 seq,
                 claim,
                 until: until + 1,
             },
-            Act::GiveBack => StateWish::GiveBack { seq, claim },
+            Act::GiveBack => StateCommand::GiveBack { seq, claim },
         };
-        self.asks(wish, ResolvedBy::Claim(claim), now, ghosts)
+        self.asks(command, ResolvedBy::Claim(claim), now, ghosts)
     }
 
     fn asks(
         &mut self,
-        wish: StateWish,
+        command: StateCommand,
         by: ResolvedBy,
         now: &Now<'_>,
         ghosts: &mut Vec<Ghost>,
@@ -135,26 +135,26 @@ impl Worker {
             segment,
             register: live.register,
         };
-        let next = self.driver.asks_state(spot, wish, by, now);
+        let next = self.driver.asks_state(spot, command, by, now);
         self.goes_on(next, now, ghosts)
     }
 
     fn goes_on(&mut self, next: Next, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
-        let answer = match next {
+        let response = match next {
             Next::Asks(request) => return Some(request),
-            Next::State(StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
+            Next::State(StateResponse::Claimed(deliveries)) if !deliveries.is_empty() => {
                 // The worker processes the messages now, and acknowledges them later, so it sends
                 // no request yet.
                 self.has = deliveries;
                 return None;
             }
-            Next::State(answer) => answer,
+            Next::State(response) => response,
             other => panic!("{other:?}"),
         };
-        match (answer, self.acting.take()) {
+        match (response, self.acting.take()) {
             // The worker continues to process the message, so it sends no request yet.
-            (StateAnswer::Done, Some((Act::Extend, _))) => return None,
-            (StateAnswer::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
+            (StateResponse::Done, Some((Act::Extend, _))) => return None,
+            (StateResponse::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
             _ => {}
         }
         self.has.clear();

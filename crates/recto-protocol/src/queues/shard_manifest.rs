@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::queues::cas_loop::Register;
 use crate::queues::limits::{Protocol, REST_MICROS};
 use crate::queues::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Tenure, Version};
-use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
 /// Release time of a versioned cell that may be reused at once.
@@ -71,7 +71,7 @@ pub struct Resting {
 
 /// Command to a shard's manifest (list of live segments).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HeadWish {
+pub enum HeadCommand {
     /// Return the open segment (message batch), or open one if there is none.
     Open {
         /// Kind of messages that the segment (message batch) takes.
@@ -126,7 +126,7 @@ pub struct Settled {
 
 /// Response of a shard's manifest (list of live segments) to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HeadAnswer {
+pub enum HeadResponse {
     /// This segment (message batch) is open for new messages, at this location.
     Open(Segment, Live),
     /// The change is stored, now or since an earlier attempt.
@@ -258,25 +258,25 @@ impl Head {
         tenure: Tenure,
         table: Option<BodyTable>,
         context: &HeadContext,
-    ) -> HeadAnswer {
+    ) -> HeadResponse {
         if !self.serves(tenure) && context.protocol.rules.keeps(Rule::TenureNoOlderThanHead) {
-            return HeadAnswer::NoQueue;
+            return HeadResponse::NoQueue;
         }
         if let Some((segment, live)) = self.opened(reach) {
-            return HeadAnswer::Open(segment, live);
+            return HeadResponse::Open(segment, live);
         }
         if self.is_unfenced(context) && context.protocol.rules.keeps(Rule::HeadMadeByFence) {
-            return HeadAnswer::Absent;
+            return HeadResponse::Absent;
         }
         if self.live.len() == context.protocol.live_segments {
-            return HeadAnswer::Full;
+            return HeadResponse::Full;
         }
         let next = self.last.0.checked_add(1).map(Segment);
         let (Some(register), Some(next)) = (self.rested(context), next) else {
-            return HeadAnswer::Full;
+            return HeadResponse::Full;
         };
         if !self.takes_ring(context.ring, context) {
-            return HeadAnswer::OldRing;
+            return HeadResponse::OldRing;
         }
         self.tenure = self.tenure.max(tenure);
         self.resting.retain(|resting| resting.register != register);
@@ -289,7 +289,7 @@ impl Head {
             count: None,
         };
         self.live.insert(self.last, live);
-        HeadAnswer::Open(self.last, live)
+        HeadResponse::Open(self.last, live)
     }
 
     /// Returns the index of free cells for a new segment (message batch): rested ones, or
@@ -305,14 +305,14 @@ impl Head {
             .or(more.then_some(RegisterNumber(self.registers)))
     }
 
-    fn sealed(&mut self, segment: Segment, count: Seq) -> HeadAnswer {
+    fn sealed(&mut self, segment: Segment, count: Seq) -> HeadResponse {
         if let Some(live) = self.live.get_mut(&segment) {
             live.count = Some(count);
         }
-        HeadAnswer::Done
+        HeadResponse::Done
     }
 
-    fn release(&mut self, settled: Settled, context: &HeadContext) -> HeadAnswer {
+    fn release(&mut self, settled: Settled, context: &HeadContext) -> HeadResponse {
         let Settled {
             segment,
             resolved,
@@ -320,14 +320,14 @@ impl Head {
         } = settled;
         let rules = context.protocol.rules;
         let Some(live) = self.live.get(&segment) else {
-            return HeadAnswer::Done;
+            return HeadResponse::Done;
         };
         let may = match live.count {
             Some(count) => resolved == u32::from(count) || !rules.keeps(Rule::ReleaseOnlyResolved),
             None => !rules.keeps(Rule::ReleaseOnlySealed),
         };
         if !may {
-            return HeadAnswer::NotYet;
+            return HeadResponse::NotYet;
         }
         self.resting.push(Resting {
             register: live.register,
@@ -339,7 +339,7 @@ impl Head {
             },
         });
         self.live.remove(&segment);
-        HeadAnswer::Done
+        HeadResponse::Done
     }
 
     fn rehome(
@@ -349,15 +349,15 @@ impl Head {
         to: BodyTable,
         ring: Version,
         context: &HeadContext,
-    ) -> HeadAnswer {
+    ) -> HeadResponse {
         let Some(live) = self.live.get(&segment).copied() else {
-            return HeadAnswer::Done;
+            return HeadResponse::Done;
         };
         if live.count.is_none() {
-            return HeadAnswer::NotYet;
+            return HeadResponse::NotYet;
         }
         if live.table == to {
-            return HeadAnswer::Done;
+            return HeadResponse::Done;
         }
         let ring = if context.protocol.rules.keeps(Rule::PointedByRingOfCopy) {
             ring
@@ -365,13 +365,13 @@ impl Head {
             context.ring
         };
         if !self.takes_ring(ring, context) {
-            return HeadAnswer::OldRing;
+            return HeadResponse::OldRing;
         }
         if live.table != from {
-            return HeadAnswer::Moved;
+            return HeadResponse::Moved;
         }
         self.live.insert(segment, Live { table: to, ..live });
-        HeadAnswer::Done
+        HeadResponse::Done
     }
 }
 
@@ -384,8 +384,8 @@ impl Resting {
 }
 
 impl Register for Head {
-    type Wish = HeadWish;
-    type Answer = HeadAnswer;
+    type Command = HeadCommand;
+    type Response = HeadResponse;
     type Context<'a> = HeadContext;
 
     fn version(&self) -> Version {
@@ -396,24 +396,24 @@ impl Register for Head {
         self.version += 1;
     }
 
-    fn work_out(&mut self, wish: &HeadWish, _: bool, context: &HeadContext) -> HeadAnswer {
-        match *wish {
-            HeadWish::Open { reach, tenure, table } => self.open_next(reach, tenure, table, context),
-            HeadWish::Sealed { segment, count } => self.sealed(segment, count),
-            HeadWish::Release(settled) => self.release(settled, context),
-            HeadWish::Rehome {
+    fn work_out(&mut self, command: &HeadCommand, _: bool, context: &HeadContext) -> HeadResponse {
+        match *command {
+            HeadCommand::Open { reach, tenure, table } => self.open_next(reach, tenure, table, context),
+            HeadCommand::Sealed { segment, count } => self.sealed(segment, count),
+            HeadCommand::Release(settled) => self.release(settled, context),
+            HeadCommand::Rehome {
                 segment,
                 from,
                 to,
                 ring,
             } => self.rehome(segment, from, to, ring, context),
-            HeadWish::Fence(ring) => {
+            HeadCommand::Fence(ring) => {
                 self.takes_ring(ring, context);
-                HeadAnswer::Done
+                HeadResponse::Done
             }
-            HeadWish::Close(tenure) => {
+            HeadCommand::Close(tenure) => {
                 self.tenure = self.tenure.max(tenure);
-                HeadAnswer::Done
+                HeadResponse::Done
             }
         }
     }

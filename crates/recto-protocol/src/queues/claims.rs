@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::queues::ack_bitmap::{self, Resolved};
+use crate::queues::cas_loop::Register;
 use crate::queues::lease::{Clock, Leases};
 use crate::queues::limits::Protocol;
 use crate::queues::log::{Entry, Log, Received};
 use crate::queues::names::{Address, Chunk, ClaimId, Micros, Segment, Seq, Version};
 use crate::queues::order::Order;
-use crate::queues::resolved::{self, Resolved};
-use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
 /// State of a segment (message batch): the progress of its messages. Later segments reuse its cell.
@@ -62,7 +62,7 @@ pub struct Target {
 
 /// Command to the state of a segment (progress of its messages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StateWish {
+pub enum StateCommand {
     /// Claim messages for a receiver: only this receiver may process them until the claim ends.
     Claim {
         /// New random id of the claim.
@@ -169,7 +169,7 @@ pub enum StateWish {
 
 /// Response of the state of a segment (message batch) to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum StateAnswer {
+pub enum StateResponse {
     /// These messages are claimed for the receiver.
     Claimed(Vec<Delivery>),
     /// The requested change is stored, now or since an earlier command.
@@ -300,17 +300,17 @@ impl State {
     }
 
     /// Executes a command on the state of its segment (message batch), and returns the response.
-    fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
-        if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
-            return match wish {
+    fn is_asked(&mut self, command: &StateCommand, context: &StateContext<'_>) -> StateResponse {
+        if command.seq().is_some_and(|seq| self.resolved.has(seq)) {
+            return match command {
                 // The message may have been removed while its receiver worked on it. `Stale` tells
                 // the receiver so.
-                StateWish::Nack { .. } | StateWish::Extend { .. } => StateAnswer::Stale,
-                _ => StateAnswer::Done,
+                StateCommand::Nack { .. } | StateCommand::Extend { .. } => StateResponse::Stale,
+                _ => StateResponse::Done,
             };
         }
-        match *wish {
-            StateWish::Claim {
+        match *command {
+            StateCommand::Claim {
                 claim,
                 most,
                 until,
@@ -319,52 +319,54 @@ impl State {
                 let claimable = |state: &Self| state.claimable(most, failed_surplus, context);
                 self.claim(claim, claimable, until, context)
             }
-            StateWish::Ack { seq, claim } => self.ack(seq, claim, context),
-            StateWish::Nack { seq, claim, until } => self.hold(seq, claim, until, Standing::Waiting, context),
-            StateWish::Extend { seq, claim, until } => {
+            StateCommand::Ack { seq, claim } => self.ack(seq, claim, context),
+            StateCommand::Nack { seq, claim, until } => {
+                self.hold(seq, claim, until, Standing::Waiting, context)
+            }
+            StateCommand::Extend { seq, claim, until } => {
                 self.hold(seq, claim, until, Standing::Claimed, context)
             }
-            StateWish::GiveBack { seq, claim } => self.give_back(seq, claim, context),
-            StateWish::Leave { seq, claim, target } => self.leave(seq, claim, target, context),
-            StateWish::MoveOn { seq, target } => self.move_on(seq, target, context),
-            StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
-            StateWish::Left { seq, target } => self.left(seq, target),
-            StateWish::Remove(seq) => self.remove(seq, context),
-            StateWish::Expire { by } => self.expire(by, context),
-            StateWish::Purge { count } if context.protocol.rules.keeps(Rule::PurgeKeepsWhatLeaves) => {
+            StateCommand::GiveBack { seq, claim } => self.give_back(seq, claim, context),
+            StateCommand::Leave { seq, claim, target } => self.leave(seq, claim, target, context),
+            StateCommand::MoveOn { seq, target } => self.move_on(seq, target, context),
+            StateCommand::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
+            StateCommand::Left { seq, target } => self.left(seq, target),
+            StateCommand::Remove(seq) => self.remove(seq, context),
+            StateCommand::Expire { by } => self.expire(by, context),
+            StateCommand::Purge { count } if context.protocol.rules.keeps(Rule::PurgeKeepsWhatLeaves) => {
                 let leaving = (0..count).filter_map(|seq| self.purge(seq)).last();
-                leaving.unwrap_or(StateAnswer::Done)
+                leaving.unwrap_or(StateResponse::Done)
             }
-            StateWish::Purge { count } | StateWish::Clear { count } => {
+            StateCommand::Purge { count } | StateCommand::Clear { count } => {
                 for seq in 0..count {
                     self.resolve(seq);
                 }
-                StateAnswer::Done
+                StateResponse::Done
             }
         }
     }
 
-    fn remove(&mut self, seq: Seq, context: &StateContext<'_>) -> StateAnswer {
+    fn remove(&mut self, seq: Seq, context: &StateContext<'_>) -> StateResponse {
         let log = context.log;
         if log.segment != context.segment || log.message(seq).is_none() {
-            return StateAnswer::NoMessage;
+            return StateResponse::NoMessage;
         }
-        self.purge(seq).unwrap_or(StateAnswer::Done)
+        self.purge(seq).unwrap_or(StateResponse::Done)
     }
 
-    fn expire(&mut self, by: Micros, context: &StateContext<'_>) -> StateAnswer {
+    fn expire(&mut self, by: Micros, context: &StateContext<'_>) -> StateResponse {
         if context.log.segment != context.segment {
-            return StateAnswer::NoMessage;
+            return StateResponse::NoMessage;
         }
         for seq in self.expired(by, context) {
             self.resolve(seq);
         }
-        StateAnswer::Done
+        StateResponse::Done
     }
 
     /// Resolves a message, unless it is being moved. Returns the response for a message that is
     /// being moved; otherwise `None`.
-    fn purge(&mut self, seq: Seq) -> Option<StateAnswer> {
+    fn purge(&mut self, seq: Seq) -> Option<StateResponse> {
         let leaving = self.pending.get(&seq).and_then(Pending::leaving);
         if leaving.is_none() {
             self.resolve(seq);
@@ -378,12 +380,12 @@ impl State {
         claimable: impl FnOnce(&Self) -> Vec<(Seq, Option<Received>)>,
         until: Micros,
         context: &StateContext<'_>,
-    ) -> StateAnswer {
+    ) -> StateResponse {
         let is_own = |pending: &Pending| pending.claim == claim && pending.standing == Standing::Claimed;
         let own = self.pending.iter().filter(|(_, pending)| is_own(pending));
         let own: Vec<_> = own.map(|(seq, pending)| pending.delivery(*seq)).collect();
         if !own.is_empty() {
-            return StateAnswer::Claimed(own);
+            return StateResponse::Claimed(own);
         }
         let claimed = claimable(self).into_iter().map(|(seq, moved_on)| {
             let before = self.pending.get(&seq).map_or(moved_on, Pending::received);
@@ -397,7 +399,7 @@ impl State {
             self.pending.insert(seq, pending);
             pending.delivery(seq)
         });
-        StateAnswer::Claimed(claimed.collect())
+        StateResponse::Claimed(claimed.collect())
     }
 
     /// Returns whether a claim would get at least one message, as far as this process knows.
@@ -426,7 +428,7 @@ impl State {
         let resolved = if self.segment == segment {
             &self.resolved
         } else {
-            &resolved::NONE
+            &ack_bitmap::NONE
         };
         let open = resolved.missing(log.next());
         open.filter_map(|seq| Some((seq, log.message(seq)?.1)))
@@ -448,12 +450,12 @@ impl State {
         self.resolved.add(seq);
     }
 
-    fn ack(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> StateAnswer {
+    fn ack(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> StateResponse {
         if self.claimed(seq, claim, context).is_none() {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         }
         self.resolve(seq);
-        StateAnswer::Done
+        StateResponse::Done
     }
 
     /// Extends the claim of a message (`Claimed`), or gives the message back (`Waiting`).
@@ -464,24 +466,24 @@ impl State {
         until: Micros,
         standing: Standing,
         context: &StateContext<'_>,
-    ) -> StateAnswer {
+    ) -> StateResponse {
         let Some(pending) = self.claimed(seq, claim, context) else {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         };
         if standing == Standing::Claimed && pending.standing == Standing::Waiting {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         }
         pending.until = until;
         pending.standing = standing;
-        StateAnswer::Done
+        StateResponse::Done
     }
 
-    fn give_back(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> StateAnswer {
+    fn give_back(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> StateResponse {
         let Some(pending) = self.claimed(seq, claim, context) else {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         };
         if pending.standing == Standing::Waiting {
-            return StateAnswer::Done;
+            return StateResponse::Done;
         }
         pending.attempts = pending.attempts.saturating_sub(1);
         pending.until = pending.first_received;
@@ -489,7 +491,7 @@ impl State {
         if pending.attempts == 0 {
             self.pending.remove(&seq);
         }
-        StateAnswer::Done
+        StateResponse::Done
     }
 
     fn leave(
@@ -498,7 +500,7 @@ impl State {
         claim: Option<ClaimId>,
         target: Target,
         context: &StateContext<'_>,
-    ) -> StateAnswer {
+    ) -> StateResponse {
         let before = self.pending.get(&seq);
         if let Some(leaving) = before.and_then(Pending::leaving) {
             return leaving;
@@ -506,7 +508,7 @@ impl State {
         let is_free =
             before.is_none_or(|pending| Some(pending.claim) == claim || pending.is_over(seq, context));
         if !is_free {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         }
         self.marks(seq, target, context)
     }
@@ -514,13 +516,13 @@ impl State {
     /// Marks a message as being moved to a later segment. Rejects a claimed message, even if its
     /// claim has ended: the receiver may be about to acknowledge the message. The acknowledgment
     /// would succeed here, but the message would be received again in the later segment.
-    fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
+    fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateResponse {
         match self.pending.get(&seq).map(|pending| pending.standing) {
-            Some(Standing::Claimed) => StateAnswer::Stale,
+            Some(Standing::Claimed) => StateResponse::Stale,
             // The move copies the message's entry from the log, so it needs the log of this
             // segment.
             _ if context.log.segment != context.segment || context.log.message(seq).is_none() => {
-                StateAnswer::NoMessage
+                StateResponse::NoMessage
             }
             _ => self.marks(seq, target, context),
         }
@@ -528,13 +530,13 @@ impl State {
 
     /// Marks a message as being moved, unless it is being moved already. The caller has checked
     /// that no receiver has it.
-    fn marks(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
+    fn marks(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateResponse {
         let before = self.pending.get(&seq).copied();
         if let Some(leaving) = before.as_ref().and_then(Pending::leaving) {
             return leaving;
         }
         if before.is_none() && self.pending.len() == context.protocol.pending {
-            return StateAnswer::Full;
+            return StateResponse::Full;
         }
         let received = self.before(seq, context);
         let received = received.unwrap_or(Received {
@@ -546,7 +548,7 @@ impl State {
         let standing = Standing::Leaving(target);
         let pending = Pending { standing, ..pending };
         self.pending.insert(seq, pending);
-        StateAnswer::Leaving(target, pending.received())
+        StateResponse::Leaving(target, pending.received())
     }
 
     /// Returns the number and times of a message's receives, in this segment or earlier; `None` if
@@ -565,26 +567,26 @@ impl State {
         from: Target,
         target: Target,
         context: &StateContext<'_>,
-    ) -> StateAnswer {
+    ) -> StateResponse {
         let is_decided = context.protocol.rules.keeps(Rule::RedirectedFromMark);
         let Some(pending) = self.pending.get_mut(&seq) else {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         };
         if let Standing::Leaving(current) = &mut pending.standing
             && (*current == from || !is_decided)
         {
             *current = target;
         }
-        pending.leaving().unwrap_or(StateAnswer::Stale)
+        pending.leaving().unwrap_or(StateResponse::Stale)
     }
 
-    fn left(&mut self, seq: Seq, target: Target) -> StateAnswer {
+    fn left(&mut self, seq: Seq, target: Target) -> StateResponse {
         let pending = self.pending.get(&seq);
         if pending.is_none_or(|pending| pending.standing != Standing::Leaving(target)) {
-            return StateAnswer::Stale;
+            return StateResponse::Stale;
         }
         self.resolve(seq);
-        StateAnswer::Done
+        StateResponse::Done
     }
 }
 
@@ -614,9 +616,9 @@ impl Pending {
     }
 
     /// Returns the response about a message that is being moved; `None` if it is not.
-    fn leaving(&self) -> Option<StateAnswer> {
+    fn leaving(&self) -> Option<StateResponse> {
         match self.standing {
-            Standing::Leaving(target) => Some(StateAnswer::Leaving(target, self.received())),
+            Standing::Leaving(target) => Some(StateResponse::Leaving(target, self.received())),
             _ => None,
         }
     }
@@ -659,8 +661,8 @@ impl From<Received> for Pending {
 }
 
 impl Register for State {
-    type Wish = StateWish;
-    type Answer = StateAnswer;
+    type Command = StateCommand;
+    type Response = StateResponse;
     type Context<'a> = StateContext<'a>;
 
     fn version(&self) -> Version {
@@ -671,24 +673,24 @@ impl Register for State {
         self.version += 1;
     }
 
-    fn work_out(&mut self, wish: &StateWish, _: bool, context: &StateContext<'_>) -> StateAnswer {
+    fn work_out(&mut self, command: &StateCommand, _: bool, context: &StateContext<'_>) -> StateResponse {
         if self.segment > context.segment {
-            return StateAnswer::Gone;
+            return StateResponse::Gone;
         }
         if self.segment == context.segment {
-            return self.is_asked(wish, context);
+            return self.is_asked(command, context);
         }
         let empty = Self::empty(context.segment, self.version);
         let mut set_up = empty.clone();
-        let answer = set_up.is_asked(wish, context);
+        let response = set_up.is_asked(command, context);
         if set_up != empty {
             *self = set_up;
         }
-        answer
+        response
     }
 }
 
-impl StateWish {
+impl StateCommand {
     /// Returns the position of the message that the command concerns; `None` if it concerns several
     /// messages.
     fn seq(&self) -> Option<Seq> {

@@ -2,11 +2,11 @@
 //! process that finds a task due starts it from the beginning. Two processes that run the same task
 //! do no harm.
 
-use crate::queues::head::{Head, HeadAnswer, HeadWish, Live};
 use crate::queues::limits::Protocol;
 use crate::queues::names::{BodyTable, Life, Segment, Seq, Version};
-use crate::queues::ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingWish};
+use crate::queues::ring::{Emptied, Owner, Phase, Ring, RingCommand, RingResponse};
 use crate::queues::rules::Rule;
+use crate::queues::shard_manifest::{Head, HeadCommand, HeadResponse, Live};
 
 /// Event that the caller reports to a maintenance task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,9 +16,9 @@ pub enum KeepEvent {
     /// The caller has read the ring (list of body tables), with serial consistency.
     Ring(Ring),
     /// Response of the ring (list of body tables) to a command.
-    RingAnswer(RingAnswer),
+    RingResponse(RingResponse),
     /// Response of the shard's manifest (list of live segments), and the newest known manifest.
-    Head(HeadAnswer, Head),
+    Head(HeadResponse, Head),
     /// Number of live segments (message batches) whose bodies are in the table.
     References(usize),
     /// The log is sealed, with this number of messages; `None`: the segment (message batch) was
@@ -44,10 +44,10 @@ pub enum KeepAction {
     /// Read the ring (list of body tables) with serial consistency.
     ReadRing,
     /// Send a command to the ring (list of body tables).
-    Ring(RingWish),
+    Ring(RingCommand),
     /// Send a command to the shard's manifest (list of live segments), with a ring at least as new
     /// as the one that was read.
-    Head(HeadWish),
+    Head(HeadCommand),
     /// Read the manifests of all shards of all queues with serial consistency, and count the live
     /// segments whose bodies are in the table.
     CountReferences(BodyTable),
@@ -111,7 +111,7 @@ impl Fencing {
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         match event {
             KeepEvent::Begin if self.protocol.rules.keeps(Rule::HeadsFenced) => {
-                KeepAction::Head(HeadWish::Fence(self.ring))
+                KeepAction::Head(HeadCommand::Fence(self.ring))
             }
             KeepEvent::Head(_, head) => {
                 let open = head.references(self.table);
@@ -124,11 +124,11 @@ impl Fencing {
             }
             KeepEvent::Sealed(Some(count)) if !self.open.is_empty() => {
                 let (segment, _) = self.open[0];
-                KeepAction::Head(HeadWish::Sealed { segment, count })
+                KeepAction::Head(HeadCommand::Sealed { segment, count })
             }
             KeepEvent::Sealed(_) => {
                 self.gone = self.open.first().map(|(segment, _)| *segment);
-                KeepAction::Head(HeadWish::Fence(self.ring))
+                KeepAction::Head(HeadCommand::Fence(self.ring))
             }
             _ => KeepAction::Over,
         }
@@ -169,7 +169,7 @@ impl Rehoming {
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         let is_copied_first = self.is_copied_first();
         match (event, self.to) {
-            (KeepEvent::Begin | KeepEvent::Head(HeadAnswer::OldRing, _), _) => KeepAction::ReadRing,
+            (KeepEvent::Begin | KeepEvent::Head(HeadResponse::OldRing, _), _) => KeepAction::ReadRing,
             (KeepEvent::Ring(ring), _) => {
                 let to = ring.open().filter(|to| Some(*to) != self.gone);
                 self.to = to.map(|table| (table, ring.version));
@@ -186,7 +186,7 @@ impl Rehoming {
                 self.begin_copy(to)
             }
             (KeepEvent::Copied, Some(to)) if is_copied_first => self.point(to),
-            (KeepEvent::Head(HeadAnswer::Done, _), Some((to, _))) if !is_copied_first => self.copy(to),
+            (KeepEvent::Head(HeadResponse::Done, _), Some((to, _))) if !is_copied_first => self.copy(to),
             (KeepEvent::TableGone(table), _) if table != self.live.table => {
                 self.gone = Some(table);
                 KeepAction::ReadRing
@@ -227,7 +227,7 @@ impl Rehoming {
 
     fn point(&self, to: (BodyTable, Version)) -> KeepAction {
         let (to, ring) = to;
-        KeepAction::Head(HeadWish::Rehome {
+        KeepAction::Head(HeadCommand::Rehome {
             segment: self.segment,
             from: self.live.table,
             to,
@@ -277,9 +277,9 @@ impl Emptying {
             (KeepEvent::References(count), Some(life))
                 if count == 0 || !rules.keeps(Rule::EmptiedUnreferenced) =>
             {
-                KeepAction::Ring(RingWish::Take(self.table, life, self.owner))
+                KeepAction::Ring(RingCommand::Take(self.table, life, self.owner))
             }
-            (KeepEvent::RingAnswer(RingAnswer::Done), _) if self.outcome.is_none() => {
+            (KeepEvent::RingResponse(RingResponse::Done), _) if self.outcome.is_none() => {
                 KeepAction::Empty(self.table)
             }
             (KeepEvent::Emptied(Emptied::Unknown), _) if !rules.keeps(Rule::EmptiedOnce) => {
@@ -287,7 +287,7 @@ impl Emptying {
             }
             (KeepEvent::Emptied(outcome), _) => {
                 self.outcome = Some(outcome);
-                KeepAction::Ring(RingWish::Emptied(self.table, self.owner, outcome))
+                KeepAction::Ring(RingCommand::Emptied(self.table, self.owner, outcome))
             }
             _ => KeepAction::Over,
         }

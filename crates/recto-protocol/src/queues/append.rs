@@ -8,16 +8,16 @@
 //!   └──────────────────── fenced by that ring ◄────────────────────────┘
 //! ```
 
-use crate::queues::head::{HeadAnswer, HeadWish, Live, Reach};
-use crate::queues::log::{LogAnswer, LogWish};
+use crate::queues::log::{LogCommand, LogResponse};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure, Version};
+use crate::queues::shard_manifest::{HeadCommand, HeadResponse, Live, Reach};
 
 /// Action in a shard that the caller executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardAction {
     /// Send these commands to the shard's manifest (list of live segments), in one conditional
     /// write.
-    Head(Vec<HeadWish>),
+    Head(Vec<HeadCommand>),
     /// Read the ring (list of body tables) with serial consistency. From then on, use no older
     /// ring.
     ReadRing,
@@ -41,7 +41,7 @@ pub enum ShardAction {
         /// Segment to whose log the command is sent.
         segment: Segment,
         /// Command to the log.
-        wish: LogWish,
+        command: LogCommand,
     },
 }
 
@@ -50,7 +50,7 @@ pub enum ShardAction {
 pub enum ShardEvent {
     /// Response of the shard's manifest (list of live segments) to the last command of
     /// [`ShardAction::Head`].
-    Head(HeadAnswer),
+    Head(HeadResponse),
     /// The caller has executed [`ShardAction::ReadRing`]. It now has a ring (list of the tables for
     /// message bodies) of this version.
     Ring(Version),
@@ -63,7 +63,7 @@ pub enum ShardEvent {
     /// dropped.
     TableGone,
     /// Response of the log to the command of [`ShardAction::Log`].
-    Log(LogAnswer),
+    Log(LogResponse),
 }
 
 /// Request for an open segment in a shard. It remembers a segment and a body table that were found
@@ -109,8 +109,8 @@ impl Entering {
 
     /// Returns the action that asks the shard's manifest (list of live segments) for an open
     /// segment, after the command `before`.
-    pub(crate) fn asks(&self, before: Option<HeadWish>) -> ShardAction {
-        let open = HeadWish::Open {
+    pub(crate) fn asks(&self, before: Option<HeadCommand>) -> ShardAction {
+        let open = HeadCommand::Open {
             reach: self.reach,
             tenure: self.tenure,
             table: self.own,
@@ -120,14 +120,16 @@ impl Entering {
 
     /// Evaluates the response of the shard's manifest (list of live segments), and returns the
     /// result.
-    pub(crate) fn hears(&self, answer: HeadAnswer) -> Entered {
-        match answer {
-            HeadAnswer::Open(segment, live) if self.is_gone(self.address, segment, live) => Entered::Damaged,
-            HeadAnswer::Open(segment, live) => Entered::Open(segment, live),
-            HeadAnswer::Full => Entered::Full,
-            HeadAnswer::NoQueue => Entered::NoQueue,
-            HeadAnswer::Absent | HeadAnswer::OldRing => Entered::Asks(ShardAction::ReadRing),
-            HeadAnswer::Done | HeadAnswer::NotYet | HeadAnswer::Moved => Entered::Asks(self.asks(None)),
+    pub(crate) fn hears(&self, response: HeadResponse) -> Entered {
+        match response {
+            HeadResponse::Open(segment, live) if self.is_gone(self.address, segment, live) => {
+                Entered::Damaged
+            }
+            HeadResponse::Open(segment, live) => Entered::Open(segment, live),
+            HeadResponse::Full => Entered::Full,
+            HeadResponse::NoQueue => Entered::NoQueue,
+            HeadResponse::Absent | HeadResponse::OldRing => Entered::Asks(ShardAction::ReadRing),
+            HeadResponse::Done | HeadResponse::NotYet | HeadResponse::Moved => Entered::Asks(self.asks(None)),
         }
     }
 

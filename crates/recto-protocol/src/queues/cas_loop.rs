@@ -24,16 +24,16 @@ use crate::queues::rules::Rule;
 /// Versioned cell: a stored value that changes only by conditional writes on its version.
 pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static {
     /// Command to the cell.
-    type Wish: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
+    type Command: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
     /// Response of the cell to a command.
-    type Answer: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
+    type Response: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
     /// Inputs that the evaluation of a command needs besides the cell.
     type Context<'a>;
 
     /// Returns the approximate bytes that a command adds to a conditional write, including rows
     /// written with it.
-    fn bytes(wish: &Self::Wish) -> u64 {
-        let _ = wish;
+    fn bytes(command: &Self::Command) -> u64 {
+        let _ = command;
         0
     }
 
@@ -46,14 +46,19 @@ pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'stati
     /// Executes a command on this value, and returns the response, which is valid once the new
     /// value is stored. If `was_sent`, an earlier write may have applied the command. If it did,
     /// the value must not change, and the response must be that of the earlier execution.
-    fn work_out(&mut self, wish: &Self::Wish, was_sent: bool, context: &Self::Context<'_>) -> Self::Answer;
+    fn work_out(
+        &mut self,
+        command: &Self::Command,
+        was_sent: bool,
+        context: &Self::Context<'_>,
+    ) -> Self::Response;
 }
 
 /// Event that the caller reports to the compare-and-set loop [`Round`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R: Register> {
     /// One or more new commands to the cell, each with the id of its waiting caller.
-    Asked(Vec<(Ticket, R::Wish)>),
+    Asked(Vec<(Ticket, R::Command)>),
     /// The caller has read this value of the cell.
     Read(R),
     /// The conditional write that puts this version ended with this outcome.
@@ -85,14 +90,14 @@ pub enum Action<R: Register> {
         put: R,
     },
     /// Give the response to the waiting caller with this id. Each caller gets exactly one response.
-    Answer(Ticket, R::Answer),
+    Response(Ticket, R::Response),
 }
 
 /// Compare-and-set loop with which one process changes one versioned cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Round<R: Register> {
     copy: Option<R>,
-    waiting: Vec<Waiting<R::Wish>>,
+    waiting: Vec<Waiting<R::Command>>,
     step: Step<R>,
     protocol: Protocol,
 }
@@ -100,7 +105,7 @@ pub struct Round<R: Register> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Waiting<W> {
     ticket: Ticket,
-    wish: W,
+    command: W,
     /// True if a conditional write with the command was sent, and its outcome is unknown.
     may_be_done: bool,
     /// True if the known value of the cell was read after the command arrived.
@@ -118,9 +123,9 @@ enum Step<R: Register> {
 struct Flight<R: Register> {
     expected: Version,
     put: R,
-    carried: Vec<Waiting<R::Wish>>,
+    carried: Vec<Waiting<R::Command>>,
     /// Responses to the commands, in the order of `carried`.
-    answers: Vec<R::Answer>,
+    responses: Vec<R::Response>,
 }
 
 impl<R: Register> Round<R> {
@@ -169,14 +174,14 @@ impl<R: Register> Round<R> {
     /// Handles an event, and returns the next actions of the caller.
     pub fn step(&mut self, event: Event<R>, context: &R::Context<'_>) -> Vec<Action<R>> {
         match (event, &self.step) {
-            (Event::Asked(wishes), _) => {
-                let wishes = wishes.into_iter().map(|(ticket, wish)| Waiting {
+            (Event::Asked(commands), _) => {
+                let commands = commands.into_iter().map(|(ticket, command)| Waiting {
                     ticket,
-                    wish,
+                    command,
                     may_be_done: false,
                     is_fresh: false,
                 });
-                self.waiting.extend(wishes);
+                self.waiting.extend(commands);
                 if self.is_idle() {
                     self.work_out(context)
                 } else {
@@ -217,9 +222,9 @@ impl<R: Register> Round<R> {
         };
         let mut put = copy.clone();
         let count = self.carried();
-        let answers: Vec<_> = self.waiting[..count]
+        let responses: Vec<_> = self.waiting[..count]
             .iter()
-            .map(|one| put.work_out(&one.wish, one.may_be_done, context))
+            .map(|one| put.work_out(&one.command, one.may_be_done, context))
             .collect();
         if put == *copy {
             let is_stale = self.waiting[..count].iter().any(|one| !one.is_fresh);
@@ -227,7 +232,7 @@ impl<R: Register> Round<R> {
                 return self.read();
             }
             self.step = Step::Idle;
-            let mut actions = told(self.waiting.drain(..count), answers);
+            let mut actions = told(self.waiting.drain(..count), responses);
             actions.extend(self.go_on(context));
             return actions;
         }
@@ -242,7 +247,7 @@ impl<R: Register> Round<R> {
             expected,
             put,
             carried,
-            answers,
+            responses,
         });
         vec![cas]
     }
@@ -251,8 +256,8 @@ impl<R: Register> Round<R> {
     /// command is always carried, whatever its size.
     fn carried(&self) -> usize {
         let mut bytes = 0;
-        let is_within = |(index, waiting): &(usize, &Waiting<R::Wish>)| {
-            bytes += R::bytes(&waiting.wish);
+        let is_within = |(index, waiting): &(usize, &Waiting<R::Command>)| {
+            bytes += R::bytes(&waiting.command);
             *index == 0 || bytes <= self.protocol.carried_bytes
         };
         let carried = self.waiting.iter().take(self.protocol.carried).enumerate();
@@ -278,7 +283,7 @@ impl<R: Register> Round<R> {
             }
             Decision::Applied | Decision::Unknown => {
                 self.copy = Some(flight.put);
-                let mut actions = told(flight.carried, flight.answers);
+                let mut actions = told(flight.carried, flight.responses);
                 actions.extend(self.go_on(context));
                 actions
             }
@@ -293,12 +298,12 @@ impl<R: Register> Round<R> {
 
 /// Pairs each response with the id of the caller that waits for it.
 fn told<R: Register>(
-    waiting: impl IntoIterator<Item = Waiting<R::Wish>>,
-    answers: Vec<R::Answer>,
+    waiting: impl IntoIterator<Item = Waiting<R::Command>>,
+    responses: Vec<R::Response>,
 ) -> Vec<Action<R>> {
     let tickets = waiting.into_iter().map(|one| one.ticket);
     tickets
-        .zip(answers)
-        .map(|(ticket, answer)| Action::Answer(ticket, answer))
+        .zip(responses)
+        .map(|(ticket, response)| Action::Response(ticket, response))
         .collect()
 }

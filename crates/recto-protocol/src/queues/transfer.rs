@@ -14,13 +14,13 @@
 //! that were moved there are resolved in their sources. So if the target is released, either it did
 //! not take the message, or the source is resolved.
 
-use crate::queues::entering::{Entered, Entering, ShardAction, ShardEvent};
-use crate::queues::head::{HeadWish, Live, Reach};
+use crate::queues::append::{Entered, Entering, ShardAction, ShardEvent};
+use crate::queues::claims::{StateCommand, StateResponse, Target};
 use crate::queues::limits::Protocol;
-use crate::queues::log::{Entry, LogAnswer, LogWish, Origin, Placed};
+use crate::queues::log::{Entry, LogCommand, LogResponse, Origin, Placed};
 use crate::queues::names::{Address, BodyTable, Chunk, ClaimId, Segment, Tenure};
 use crate::queues::rules::Rule;
-use crate::queues::state::{StateAnswer, StateWish, Target};
+use crate::queues::shard_manifest::{HeadCommand, Live, Reach};
 
 /// Event that the caller reports to [`Moving`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub enum MoveEvent {
     Begin,
     /// Response of the state of the source segment. Report [`Gone`](StateAnswer::Gone) also if the
     /// manifest of the source shard no longer lists the segment.
-    Source(StateAnswer),
+    Source(StateResponse),
     /// Event in the target shard.
     Shard(ShardEvent),
 }
@@ -39,7 +39,7 @@ pub enum MoveEvent {
 pub enum MoveAction {
     /// Send a command to the state of the source segment (message batch), which contains the
     /// message.
-    Source(Origin, StateWish),
+    Source(Origin, StateCommand),
     /// Execute an action in this shard: the requested target, or the target that another process
     /// has marked.
     Shard(Address, ShardAction),
@@ -151,25 +151,25 @@ impl Moving {
     pub fn step(&mut self, event: MoveEvent) -> MoveAction {
         match event {
             MoveEvent::Begin => self.asks_head(None),
-            MoveEvent::Source(answer) => self.marked(answer),
-            MoveEvent::Shard(ShardEvent::Head(answer)) => match self.entering.hears(answer) {
+            MoveEvent::Source(response) => self.marked(response),
+            MoveEvent::Shard(ShardEvent::Head(response)) => match self.entering.hears(response) {
                 Entered::Asks(action) => MoveAction::Shard(self.entering.address, action),
                 Entered::Open(segment, live) => self.opened(segment, live),
                 Entered::Full => MoveAction::Over(Moved::Full),
                 Entered::NoQueue => MoveAction::Over(Moved::NoQueue),
                 Entered::Damaged => MoveAction::Over(Moved::Damaged),
             },
-            MoveEvent::Shard(ShardEvent::Ring(ring)) => self.asks_head(Some(HeadWish::Fence(ring))),
+            MoveEvent::Shard(ShardEvent::Ring(ring)) => self.asks_head(Some(HeadCommand::Fence(ring))),
             MoveEvent::Shard(ShardEvent::Found(live)) => self.found(live),
             MoveEvent::Shard(ShardEvent::Written) => self.append(),
             MoveEvent::Shard(ShardEvent::TableGone) => self.finds_again(),
-            MoveEvent::Shard(ShardEvent::Log(answer)) => self.logged(answer),
+            MoveEvent::Shard(ShardEvent::Log(response)) => self.logged(response),
         }
     }
 
     /// Asks the target shard's manifest (list of live segments) for an open segment, after sending
     /// it the command `before`.
-    fn asks_head(&self, before: Option<HeadWish>) -> MoveAction {
+    fn asks_head(&self, before: Option<HeadCommand>) -> MoveAction {
         MoveAction::Shard(self.entering.address, self.entering.asks(before))
     }
 
@@ -184,8 +184,8 @@ impl Moving {
         MoveAction::Shard(address, action)
     }
 
-    fn asks_source(&self, wish: StateWish) -> MoveAction {
-        MoveAction::Source(self.origin, wish)
+    fn asks_source(&self, command: StateCommand) -> MoveAction {
+        MoveAction::Source(self.origin, command)
     }
 
     fn opened(&mut self, segment: Segment, live: Live) -> MoveAction {
@@ -204,18 +204,18 @@ impl Moving {
     fn marks(&self, target: Target) -> MoveAction {
         let (seq, claim) = (self.origin.seq, self.claim);
         self.asks_source(match self.mark {
-            None if self.goes_on => StateWish::MoveOn { seq, target },
-            None => StateWish::Leave { seq, claim, target },
-            Some(from) => StateWish::Redirect { seq, from, target },
+            None if self.goes_on => StateCommand::MoveOn { seq, target },
+            None => StateCommand::Leave { seq, claim, target },
+            Some(from) => StateCommand::Redirect { seq, from, target },
         })
     }
 
-    fn marked(&mut self, answer: StateAnswer) -> MoveAction {
-        match answer {
+    fn marked(&mut self, response: StateResponse) -> MoveAction {
+        match response {
             // Another process has begun the other kind of move (within the shard, or to another
             // queue). Leave the message to that process.
-            StateAnswer::Leaving(mark, _) if !self.means(mark) => MoveAction::Over(Moved::NotNow),
-            StateAnswer::Leaving(mark, received) => {
+            StateResponse::Leaving(mark, _) if !self.means(mark) => MoveAction::Over(Moved::NotNow),
+            StateResponse::Leaving(mark, received) => {
                 self.entry.received = received.filter(|_| self.goes_on);
                 let is_new = self.mark.is_none() && mark.chunk != self.chunk;
                 self.mark = Some(mark);
@@ -224,11 +224,12 @@ impl Moving {
                 }
                 self.asks(mark, ShardAction::Find(mark.segment))
             }
-            StateAnswer::Done | StateAnswer::Gone if self.is_appended => MoveAction::Over(Moved::Done),
-            StateAnswer::Done | StateAnswer::Gone => MoveAction::Over(Moved::AlreadyResolved),
-            StateAnswer::Stale | StateAnswer::NoMessage | StateAnswer::Full | StateAnswer::Claimed(_) => {
-                MoveAction::Over(Moved::NotNow)
-            }
+            StateResponse::Done | StateResponse::Gone if self.is_appended => MoveAction::Over(Moved::Done),
+            StateResponse::Done | StateResponse::Gone => MoveAction::Over(Moved::AlreadyResolved),
+            StateResponse::Stale
+            | StateResponse::NoMessage
+            | StateResponse::Full
+            | StateResponse::Claimed(_) => MoveAction::Over(Moved::NotNow),
         }
     }
 
@@ -267,24 +268,31 @@ impl Moving {
         };
         let (segment, chunk) = (mark.segment, mark.chunk);
         let entries = [self.entry].into();
-        let wish = LogWish::Append { chunk, entries };
-        self.asks(mark, ShardAction::Log { live, segment, wish })
+        let command = LogCommand::Append { chunk, entries };
+        self.asks(
+            mark,
+            ShardAction::Log {
+                live,
+                segment,
+                command,
+            },
+        )
     }
 
-    fn logged(&mut self, answer: LogAnswer) -> MoveAction {
+    fn logged(&mut self, response: LogResponse) -> MoveAction {
         let Some(mark) = self.mark else {
             return self.asks_head(None);
         };
         let (segment, address) = (mark.segment, self.entering.address);
-        match answer {
-            LogAnswer::Appended(placed) => {
+        match response {
+            LogResponse::Appended(placed) => {
                 if !matches!(placed[..], [Placed::At(_)]) {
                     return MoveAction::Over(Moved::NotNow);
                 }
                 self.is_appended = true;
                 let (seq, target) = (self.origin.seq, mark);
                 if self.protocol.rules.keeps(Rule::MarkedFirst) {
-                    self.asks_source(StateWish::Left { seq, target })
+                    self.asks_source(StateCommand::Left { seq, target })
                 } else {
                     self.mark = None;
                     self.marks(target)
@@ -293,18 +301,18 @@ impl Moving {
             // If the target is the shard to which this process moves the message, record in its
             // manifest that the segment is sealed. In any other shard, the senders of that shard
             // record it.
-            LogAnswer::Sealed(count) => {
-                let sealed = HeadWish::Sealed { segment, count };
+            LogResponse::Sealed(count) => {
+                let sealed = HeadCommand::Sealed { segment, count };
                 self.asks_head((mark.address == address).then_some(sealed))
             }
             // The target segment was released, so ask for another one. It was released only after
             // its messages were resolved in their sources. If it took the message, the source
             // segment will respond that the message is resolved.
-            LogAnswer::Gone | LogAnswer::Unknown => {
+            LogResponse::Gone | LogResponse::Unknown => {
                 self.entering.misses_segment(mark.address, segment);
                 self.asks_head(None)
             }
-            LogAnswer::TooLarge => MoveAction::Over(Moved::Full),
+            LogResponse::TooLarge => MoveAction::Over(Moved::Full),
         }
     }
 }

@@ -8,12 +8,12 @@
 //! After a failed action, [`Begin`](ReleaseEvent::Begin) continues the release without repeating
 //! commands that were answered.
 
-use crate::queues::head::{HeadAnswer, HeadWish, Live, Settled};
+use crate::queues::claims::{State, StateCommand, StateResponse, Target};
 use crate::queues::limits::Protocol;
 use crate::queues::log::{Log, Origin};
 use crate::queues::names::{Address, Segment, Seq};
 use crate::queues::rules::Rule;
-use crate::queues::state::{State, StateAnswer, StateWish, Target};
+use crate::queues::shard_manifest::{HeadCommand, HeadResponse, Live, Settled};
 
 /// Event that the caller reports to [`Releasing`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,11 +23,11 @@ pub enum ReleaseEvent {
     /// Any response of the state of a source segment, from which a message was moved. Report
     /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer lists the
     /// source segment.
-    Source(StateAnswer),
+    Source(StateResponse),
     /// Response of the state of the segment (message batch) that is being released.
-    State(StateAnswer),
+    State(StateResponse),
     /// Response of the shard's manifest (list of live segments).
-    Head(HeadAnswer),
+    Head(HeadResponse),
     /// Entry of the segment in the shard's manifest (list of live segments); `None`: the segment
     /// was released.
     Found(Option<Live>),
@@ -38,11 +38,11 @@ pub enum ReleaseEvent {
 pub enum ReleaseAction {
     /// Send a command to the state of a source segment, from which a message was moved to the
     /// segment that is being released.
-    Source(Origin, StateWish),
+    Source(Origin, StateCommand),
     /// Send a command to the state of the segment (message batch) that is being released.
-    State(StateWish),
+    State(StateCommand),
     /// Send a command to the shard's manifest (list of live segments).
-    Head(HeadWish),
+    Head(HeadCommand),
     /// Read the segment's entry in the shard's manifest (list of live segments), with serial
     /// consistency.
     Find(Segment),
@@ -155,10 +155,10 @@ impl Releasing {
             ReleaseEvent::Source(_) => {
                 self.sources.pop();
             }
-            ReleaseEvent::State(StateAnswer::Gone) => self.is_gone = true,
-            ReleaseEvent::State(StateAnswer::Leaving(..)) => return ReleaseAction::Over(Released::NotYet),
+            ReleaseEvent::State(StateResponse::Gone) => self.is_gone = true,
+            ReleaseEvent::State(StateResponse::Leaving(..)) => return ReleaseAction::Over(Released::NotYet),
             ReleaseEvent::State(_) => self.resolved = u32::from(self.count),
-            ReleaseEvent::Head(HeadAnswer::Done) | ReleaseEvent::Found(None) => {
+            ReleaseEvent::Head(HeadResponse::Done) | ReleaseEvent::Found(None) => {
                 return ReleaseAction::Over(Released::Done);
             }
             ReleaseEvent::Head(_) => return ReleaseAction::Over(Released::NotYet),
@@ -180,16 +180,16 @@ impl Releasing {
         }
         if let Some((origin, target)) = self.sources.last() {
             let (seq, target) = (origin.seq, *target);
-            return ReleaseAction::Source(*origin, StateWish::Left { seq, target });
+            return ReleaseAction::Source(*origin, StateCommand::Left { seq, target });
         }
         if !is_resolved {
             let count = self.count;
             return ReleaseAction::State(match self.purges {
-                Purges::All => StateWish::Clear { count },
-                _ => StateWish::Purge { count },
+                Purges::All => StateCommand::Clear { count },
+                _ => StateCommand::Purge { count },
             });
         }
-        ReleaseAction::Head(HeadWish::Release(Settled {
+        ReleaseAction::Head(HeadCommand::Release(Settled {
             segment: self.segment,
             resolved: self.resolved,
             has_ids: self.has_ids,
