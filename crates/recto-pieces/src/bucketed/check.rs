@@ -25,6 +25,6 @@ impl BucketedStore {
     ) -> Result<BucketCheck, StoreError> {
         let bucketed = self.in_buckets(table)?;
         let engine = self.pieces().await?.clone();
-        BucketCheck::new(Arc::clone(&self.inner), bucketed, engine, mends, position)
+        BucketCheck::new(bucketed, engine, mends, position)
     }
 }

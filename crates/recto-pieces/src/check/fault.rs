@@ -3,6 +3,8 @@
 use recto_model::Cells;
 use recto_protocol::buckets::Bucket;
 
+use crate::place::Place;
+
 /// Kind of a fault that a check of buckets can find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -66,6 +68,26 @@ pub struct Fault {
     pub detail: String,
     /// Outcome of the repair of the fault.
     pub outcome: FaultOutcome,
+}
+
+impl Fault {
+    /// Returns a fault of a whole partition, and not of one bucket or row.
+    pub(super) fn of(place: &Place, kind: FaultKind, outcome: FaultOutcome) -> Self {
+        Self {
+            kind,
+            partition: place.partition.clone(),
+            bucket: None,
+            clustering: None,
+            detail: String::new(),
+            outcome,
+        }
+    }
+}
+
+impl FaultOutcome {
+    pub(super) fn stays(reason: impl Into<String>) -> Self {
+        Self::Stays(reason.into())
+    }
 }
 
 impl FaultKind {

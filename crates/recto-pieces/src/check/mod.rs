@@ -1,12 +1,12 @@
-//! Consistency check of buckets: each row is in the bucket that the range map names, range maps are undamaged, and
+//! Consistency check of buckets: each row is where a write of the row would go, range maps are undamaged, and
 //! samples match their rows.
 //!
-//! A check goes through a table in stages, and each stage in steps. An interrupted check can continue from
+//! A check has several stages. Each stage scans one table in steps. An interrupted check can continue from
 //! the position after a step. The stages are:
 //!
 //! 1. the range maps
 //! 2. the registry of time buckets
-//! 3. the existing buckets: rebuilds range maps that are damaged or lost, and restores missing entries of the registry
+//! 3. the existing buckets, which show lost range maps; then damaged and lost range maps are rebuilt
 //! 4. all stored rows, in the store's own order, with their samples
 //! 5. samples of buckets without rows
 //!
@@ -17,27 +17,25 @@
 //! | module | content |
 //! |---|---|
 //! | `fault` | [`Fault`]: fault of buckets |
-//! | `judge` | decision whether a stored row or sample is right |
-//! | `look` | reads of range maps, and of all data of one key |
-//! | `homes` | buckets to which the rows of a partition belong |
-//! | `directories` | stages of range maps and of existing buckets |
-//! | `registry` | stage of the registry, and buckets that are missing in it |
+//! | `routes` | where a write of a row would go, and the fault of a row or sample elsewhere |
+//! | `directories` | stage of range maps |
+//! | `registry` | stage of the registry, and repair of its entries |
+//! | `rebuilding` | stage of existing buckets, and reconstruction of range maps |
 //! | `remains` | stored form of a range map, damaged or not |
 //! | `rows` | stage of rows |
 //! | `orphans` | stage of samples without rows |
-//! | `mending` | repair of faults |
+//! | `mending` | second examination of suspected faults of rows and samples, and their repair |
 //! | `position` | encoding of positions |
 
 mod directories;
 mod fault;
-mod homes;
-mod judge;
-mod look;
 mod mending;
 mod orphans;
 mod position;
+mod rebuilding;
 mod registry;
 mod remains;
+mod routes;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -46,27 +44,25 @@ use std::time::Duration;
 
 use recto_model::{Cells, Table};
 use recto_protocol::buckets::{Bucket, Key, Shard};
-use recto_store::{ReadOptions, Snapshot, Store, StoreError};
+use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, TokenRange};
 
-use self::directories::Ruin;
 pub use self::fault::{Fault, FaultKind, FaultOutcome};
-use self::look::Known;
-use self::position::{Position, Stage};
+use self::position::{Next, Open, Position, Stage};
+use self::rebuilding::Ruin;
 use crate::bucketed::Bucketed;
 use crate::error::Result;
-use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS, SUSPECT_AGE};
-use crate::place::{Deadline, PieceStore, Place};
+use crate::limits::{
+    MAX_CHECKED_BYTES, MAX_LISTED_PARTITIONS, MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS, SUSPECT_AGE,
+};
+use crate::place::{PieceStore, Place};
 
 /// Consistency check of the buckets of a table, in progress.
 pub struct BucketCheck {
-    inner: Arc<dyn Store>,
     bucketed: Arc<Bucketed>,
     engine: PieceStore,
     /// True if the check repairs the faults that it finds.
     mends: bool,
     position: Position,
-    /// Cache of the range maps that the check has read.
-    known: Known,
     /// Partitions whose range map is damaged or lost, with the buckets that the check found.
     ruins: BTreeMap<Vec<u8>, Ruin>,
     /// Suspected faults, which the check examines again when concurrent writes have ended.
@@ -74,18 +70,30 @@ pub struct BucketCheck {
     faults: Vec<Fault>,
 }
 
-/// Suspected fault of a row, or of its sample (stored key and size).
+/// Row, sample or registry entry that may have a fault.
 #[derive(Debug, Clone)]
 struct Suspect {
+    kind: SuspectKind,
     place: Arc<Place>,
-    bucket: Bucket,
-    shard: Shard,
+    /// Bucket and shard in which the check found the row, the sample, or rows without a registry entry.
+    lies: (Bucket, Shard),
+    /// Key of the row or of the sample. For a registry entry, the start of its bucket.
     key: Key,
+    /// Clustering cells of the row. Empty if the key is not a key of the table.
     clustering: Cells,
-    /// True if the fault is a sample (stored key and size) without a visible row.
-    is_sample: bool,
     /// Time when the check first saw the suspected fault, in nanoseconds of the monotonic clock.
     seen_nanos: u64,
+}
+
+/// Kinds of suspects, in the order in which the check examines them. Rows come first, because a misplaced row may
+/// belong to a sample that seems to have no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum SuspectKind {
+    /// Bucket that may have no entry in the registry of time buckets.
+    Entry,
+    Row,
+    /// Sample (stored key and size) without a visible row.
+    Sample,
 }
 
 /// Result of one step of a check of buckets.
@@ -112,7 +120,6 @@ impl BucketCheck {
     /// # Errors
     /// The position is invalid.
     pub(crate) fn new(
-        inner: Arc<dyn Store>,
         bucketed: Arc<Bucketed>,
         engine: PieceStore,
         mends: bool,
@@ -128,12 +135,10 @@ impl BucketCheck {
             engine.registered.forget(bucketed.pieced.table().name());
         }
         Ok(Self {
-            inner,
             bucketed,
             engine,
             mends,
             position,
-            known: Known::default(),
             ruins: BTreeMap::new(),
             suspects: Vec::new(),
             faults: Vec::new(),
@@ -145,25 +150,17 @@ impl BucketCheck {
     /// # Errors
     /// The store cannot be read or written in time. Completed repairs stay.
     pub async fn step(&mut self, rows: u32) -> std::result::Result<CheckStep, StoreError> {
-        Ok(self.stepped(rows.max(1)).await?)
+        Ok(self.scan_on(rows.max(1)).await?)
     }
 
-    async fn stepped(&mut self, rows: u32) -> Result<CheckStep> {
+    async fn scan_on(&mut self, rows: u32) -> Result<CheckStep> {
         let mut step = CheckStep::default();
-        let next = match self.position.stage {
-            Stage::Directories => self.directories(rows, &mut step).await?,
-            Stage::Registry => self.registry(rows, &mut step).await?,
-            Stage::Buckets => self.buckets(rows, &mut step).await?,
-            Stage::Rows => self.rows(rows, &mut step).await?,
-            Stage::Samples => self.samples(rows, &mut step).await?,
-            Stage::Over => None,
-        };
-        let is_stage_over = next.is_none();
-        if is_stage_over || self.is_to_settle() {
+        let next = self.scan_stage(rows, &mut step).await?;
+        if next.is_none() || self.is_to_settle() {
             self.settle().await?;
         }
-        if let Some(next) = next {
-            self.position.after = Some(next);
+        if next.is_some() {
+            self.position.after = next;
         } else {
             if self.position.stage == Stage::Buckets {
                 self.rebuild_all().await?;
@@ -171,100 +168,126 @@ impl BucketCheck {
             self.position = self.position.stage.next().begun();
         }
         step.is_over = self.position.stage == Stage::Over;
-        let is_told = self.suspects.is_empty() && self.ruins.is_empty();
-        step.position = is_told.then(|| self.position.written());
+        let is_settled = self.suspects.is_empty() && self.ruins.is_empty();
+        step.position = is_settled.then(|| self.position.written());
         step.faults = std::mem::take(&mut self.faults);
         Ok(step)
     }
 
-    fn deadline(&self) -> Deadline {
-        self.engine.deadline(MAX_STEP_TIME)
+    /// Scans the next part of the table of the current stage. Returns the position behind it, or `None` if the
+    /// stage is complete.
+    async fn scan_stage(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
+        let (stage, tables) = (self.position.stage, &self.engine.tables);
+        let (is_by_time, after) = (self.bucketed.pieced.times.is_some(), self.position.after.take());
+        let table = match stage {
+            Stage::Directories => &tables.directories,
+            Stage::Registry if is_by_time => &tables.times,
+            Stage::Buckets if !is_by_time => self.table(),
+            Stage::Rows => self.table(),
+            Stage::Samples => &tables.samples,
+            Stage::Registry | Stage::Buckets | Stage::Over => return Ok(None),
+        };
+        let (after, open) = after.map_or((None, None), |next| (Some(next.scan), next.open));
+        let is_of_rows = matches!(stage, Stage::Registry | Stage::Rows);
+        let read = self.scan(table, is_of_rows, after.as_ref(), rows).await?;
+        step.read = read.rows.len() as u64;
+        let mut still_open: Option<Open> = None;
+        match stage {
+            Stage::Directories => self.check_directories(&read).await?,
+            Stage::Registry => self.check_entries(&read).await?,
+            Stage::Buckets => self.check_buckets(&read).await?,
+            Stage::Rows => still_open = self.check_rows(&read, open, step).await?,
+            Stage::Samples => self.check_samples(&read).await?,
+            Stage::Over => {}
+        }
+        let open = still_open;
+        Ok(read.next.map(|scan| Next { scan, open }))
     }
 
-    fn monotonic_nanos(&self) -> u64 {
-        self.engine.environment.monotonic_nanos()
-    }
-
-    /// Returns whether the table has time buckets. A registry lists the existing ones.
-    fn registers(&self) -> bool {
-        self.bucketed.pieced.times.is_some()
+    /// Reads up to `rows` rows of a table, or partitions if `is_of_rows` is false.
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        is_of_rows: bool,
+        after: Option<&ScanPosition>,
+        rows: u32,
+    ) -> Result<ScanRead> {
+        let engine = &self.engine;
+        let scan = |timeout| async move {
+            let (snapshot, range) = (engine.store.snapshot()?, TokenRange::whole());
+            let options = ReadOptions {
+                timeout,
+                stamps: true,
+                max_bytes: MAX_CHECKED_BYTES,
+                ..ReadOptions::default()
+            };
+            Ok(if is_of_rows {
+                snapshot.scan(table, &range, after, rows, &options).await?
+            } else {
+                let rows = rows.min(MAX_LISTED_PARTITIONS as u32);
+                let read = snapshot.scan_partitions(table, &range, after, rows, &options);
+                read.await?
+            })
+        };
+        engine.again(engine.deadline(MAX_STEP_TIME), scan).await
     }
 
     fn table(&self) -> &Arc<Table> {
         self.bucketed.pieced.table()
     }
 
-    /// Sends a read to the store, and retries it if the store does not answer.
-    async fn ask<T, F>(&self, ask: impl Fn(Arc<dyn Snapshot>, ReadOptions) -> F) -> Result<T>
-    where
-        F: Future<Output = std::result::Result<T, StoreError>>,
-    {
-        look::asked(&self.engine, &self.inner, ask).await
+    fn place(&self, partition: Cells) -> Result<Arc<Place>> {
+        Ok(Arc::new(Place::new(&self.bucketed.pieced, partition)?))
     }
 
     fn suspect(
         &mut self,
+        kind: SuspectKind,
         place: &Arc<Place>,
-        (bucket, shard): (Bucket, Shard),
+        lies: (Bucket, Shard),
         (key, clustering): (Key, Cells),
-        is_sample: bool,
     ) {
-        let seen_nanos = self.monotonic_nanos();
         self.suspects.push(Suspect {
+            kind,
             place: Arc::clone(place),
-            bucket,
-            shard,
+            lies,
             key,
             clustering,
-            is_sample,
-            seen_nanos,
+            seen_nanos: self.engine.environment.monotonic_nanos(),
         });
     }
 
-    fn fault(&mut self, fault: Fault) {
-        self.faults.push(fault);
+    fn age_of(&self, suspect: &Suspect) -> Duration {
+        let now_nanos = self.engine.environment.monotonic_nanos();
+        Duration::from_nanos(now_nanos.saturating_sub(suspect.seen_nanos))
     }
 
     /// Returns whether to examine suspected faults now instead of at the end of the stage.
     /// Examining them early limits their number, and lets the check report a position from time to
     /// time.
     fn is_to_settle(&self) -> bool {
-        let Some(oldest) = self.suspects.first() else {
-            return false;
-        };
-        let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(oldest.seen_nanos));
-        age > 2 * SUSPECT_AGE || self.suspects.len() >= MAX_SUSPECTS
+        let is_old = |oldest: &Suspect| self.age_of(oldest) > 2 * SUSPECT_AGE;
+        self.suspects.first().is_some_and(is_old) || self.suspects.len() >= MAX_SUSPECTS
     }
 
     /// Examines suspected faults again, after the writers that may have caused them have finished.
     /// Reports confirmed faults, and repairs these faults if requested.
     async fn settle(&mut self) -> Result<()> {
-        let suspects = std::mem::take(&mut self.suspects);
-        let Some(newest) = suspects.iter().map(|one| one.seen_nanos).max() else {
+        let Some(newest) = self.suspects.last() else {
             return Ok(());
         };
-        let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(newest));
-        tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
-        let mender = self.mender();
-        // Repair rows before samples are examined, because a misplaced row may belong to a sample
-        // that seems to have no row.
-        let (samples, rows): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|one| one.is_sample);
-        for some in [rows, samples]
-            .iter()
-            .flat_map(|all| all.chunks(MAX_LOOKS_AT_ONCE))
-        {
-            let looks = some.iter().map(|suspect| mender.settle(suspect, self.mends));
-            for fault in futures::future::try_join_all(looks).await? {
-                self.faults.extend(fault);
+        tokio::time::sleep(SUSPECT_AGE.saturating_sub(self.age_of(newest))).await;
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.sort_by_key(|suspect| suspect.kind);
+        for of_kind in suspects.chunk_by(|one, other| one.kind == other.kind) {
+            for some in of_kind.chunks(MAX_LOOKS_AT_ONCE) {
+                let settled = some
+                    .iter()
+                    .map(|suspect| self.engine.settle_suspect(suspect, self.mends));
+                let settled = futures::future::try_join_all(settled).await?;
+                self.faults.extend(settled.into_iter().flatten());
             }
         }
         Ok(())
-    }
-
-    fn mender(&self) -> mending::Mender {
-        mending::Mender {
-            inner: Arc::clone(&self.inner),
-            engine: self.engine.clone(),
-        }
     }
 }

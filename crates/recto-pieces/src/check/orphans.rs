@@ -7,47 +7,30 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::Bound;
 use recto_protocol::buckets::{Bucket, Span};
-use recto_store::TokenRange;
+use recto_store::ScanRead;
 
-use super::judge::counts;
-use super::position::Next;
-use super::{BucketCheck, CheckStep};
+use super::routes::counts;
+use super::{BucketCheck, SuspectKind};
 use crate::error::Result;
-use crate::limits::{MAX_LISTED_PARTITIONS, MAX_LOOKS_AT_ONCE, MAX_SUSPECTS};
-use crate::place::Place;
+use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS};
+use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 
 impl BucketCheck {
-    pub(super) async fn samples(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        let pieces = self.engine.clone();
-        let own = Arc::clone(&pieces.tables.samples);
-        let after = self.position.after.take().map(|next| next.scan);
-        let limit = rows.min(MAX_LISTED_PARTITIONS as u32);
-        let read = self
-            .ask(|snapshot, options| {
-                let (own, after) = (Arc::clone(&own), after.clone());
-                async move {
-                    let range = TokenRange::whole();
-                    snapshot
-                        .scan_partitions(&own, &range, after.as_ref(), limit, &options)
-                        .await
-                }
-            })
-            .await?;
-        step.read = read.rows.len() as u64;
+    /// Checks the samples of buckets.
+    pub(super) async fn check_samples(&mut self, read: &ScanRead) -> Result<()> {
         let name = self.table().name().as_bytes();
         let of_table = read.rows.iter().filter(|row| row.get(0) == Some(name));
         let places = of_table.filter_map(|row| {
             // Skip samples whose partition key cannot be decoded.
             let partition = self.bucketed.pieced.partition_of(row.get(1)?).ok()?;
-            let place = Place::new(&self.bucketed.pieced, partition).ok()?;
             let bucket = u64::from_be_bytes(row.get(2)?.try_into().ok()?);
-            Some((Arc::new(place), Bucket(bucket)))
+            Some((self.place(partition).ok()?, Bucket(bucket)))
         });
         let places: Vec<_> = places.collect();
         let looks = places
             .iter()
-            .map(|(place, bucket)| self.without_rows(place, *bucket));
+            .map(|(place, bucket)| self.engine.samples_without_rows(place, *bucket));
         let looks: Vec<_> = looks.collect();
         let looks = stream::iter(looks).buffered(MAX_LOOKS_AT_ONCE);
         let looks: Vec<Vec<Dated>> = looks.try_collect().await?;
@@ -55,28 +38,28 @@ impl BucketCheck {
             for dated in samples.into_iter().filter(counts).take(MAX_SUSPECTS) {
                 let clustering = place.pieced.clustering_of_key(&dated.sample.key);
                 let lies = (bucket, place.pieced.shards.of(&dated.sample.key));
-                self.suspect(&place, lies, (dated.sample.key, clustering), true);
+                self.suspect(SuspectKind::Sample, &place, lies, (dated.sample.key, clustering));
             }
         }
-        Ok(read.next.map(|scan| Next { scan, open: None }))
+        Ok(())
     }
+}
 
+impl PieceStore {
     /// Returns the samples (stored keys and sizes of some rows) of a bucket whose shards have no
     /// rows.
-    async fn without_rows(&self, place: &Arc<Place>, bucket: Bucket) -> Result<Vec<Dated>> {
-        let pieces = &self.engine;
+    async fn samples_without_rows(&self, place: &Arc<Place>, bucket: Bucket) -> Result<Vec<Dated>> {
         let mut empty = BTreeSet::new();
         for shard in place.pieced.shards.all() {
-            if !pieces.has_rows(place, (bucket, shard), &Span::all()).await? {
+            if !self.has_rows(place, (bucket, shard), &Span::all()).await? {
                 empty.insert(shard);
             }
         }
         if empty.is_empty() {
             return Ok(Vec::new());
         }
-        let all = (Bound::start(), Bound::end());
-        let samples = pieces.samples_between(place, bucket, all, self.deadline());
-        let mut samples = samples.await?;
+        let (all, deadline) = ((Bound::start(), Bound::end()), self.deadline(MAX_STEP_TIME));
+        let mut samples = self.samples_between(place, bucket, all, deadline).await?;
         samples.retain(|dated| empty.contains(&place.pieced.shards.of(&dated.sample.key)));
         Ok(samples)
     }

@@ -8,25 +8,39 @@ use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 use crate::bytes::{read_bytes, read_cells, take, write_bytes, write_cells};
 
 /// Version of the encoding of the position of a check.
-const POSITION_VERSION: u8 = 1;
+const POSITION_VERSION: u8 = 2;
+/// Oldest readable version. Its bytes are the same. Its stage of buckets found time buckets without a registry entry. A
+/// check that continues in the stage of rows looks for them again.
+const READABLE_SINCE: u8 = 1;
 
-/// Stage of a consistency check of buckets.
+/// Stage of a consistency check of buckets, with its number in a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
     /// Checks the range maps.
     #[default]
-    Directories,
+    Directories = 0,
     /// Checks the entries of the registry of time buckets.
-    Registry,
-    /// Checks the existing buckets, and finds those that no range map and no registry entry names.
-    Buckets,
-    /// Checks all stored rows, and their samples (stored keys and sizes of some rows).
-    Rows,
+    Registry = 5,
+    /// Checks the existing buckets, and finds those that no range map names.
+    Buckets = 1,
+    /// Checks all stored rows, their samples (stored keys and sizes of some rows), and the registry entries of their
+    /// time buckets.
+    Rows = 2,
     /// Checks the samples (stored keys and sizes of some rows) of buckets without rows.
-    Samples,
+    Samples = 3,
     /// The check is complete.
-    Over,
+    Over = 4,
 }
+
+/// Stages in the order of a check.
+const STAGES: [Stage; 6] = [
+    Stage::Directories,
+    Stage::Registry,
+    Stage::Buckets,
+    Stage::Rows,
+    Stage::Samples,
+    Stage::Over,
+];
 
 /// Position from which another check of buckets can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,13 +75,8 @@ pub(super) struct Open {
 impl Stage {
     /// Returns the stage that follows this stage of the check.
     pub(super) fn next(self) -> Self {
-        match self {
-            Self::Directories => Self::Registry,
-            Self::Registry => Self::Buckets,
-            Self::Buckets => Self::Rows,
-            Self::Rows => Self::Samples,
-            Self::Samples | Self::Over => Self::Over,
-        }
+        let mut following = STAGES.into_iter().skip_while(|stage| *stage != self);
+        following.nth(1).unwrap_or(Self::Over)
     }
 
     /// Returns the position of a check at the beginning of the stage `self`.
@@ -77,22 +86,11 @@ impl Stage {
             after: None,
         }
     }
-
-    fn number(self) -> u8 {
-        match self {
-            Self::Directories => 0,
-            Self::Buckets => 1,
-            Self::Rows => 2,
-            Self::Samples => 3,
-            Self::Over => 4,
-            Self::Registry => 5,
-        }
-    }
 }
 
 impl Position {
     pub(super) fn written(&self) -> Vec<u8> {
-        let mut to = vec![POSITION_VERSION, self.stage.number()];
+        let mut to = vec![POSITION_VERSION, self.stage as u8];
         let Some(next) = &self.after else {
             to.push(0);
             return to;
@@ -112,18 +110,11 @@ impl Position {
     /// release.
     pub(super) fn read(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
-        if take(from, 1)? != [POSITION_VERSION] {
+        let [READABLE_SINCE..=POSITION_VERSION] = take(from, 1)? else {
             return None;
-        }
-        let stage = match take(from, 1)? {
-            [0] => Stage::Directories,
-            [1] => Stage::Buckets,
-            [2] => Stage::Rows,
-            [3] => Stage::Samples,
-            [4] => Stage::Over,
-            [5] => Stage::Registry,
-            _ => return None,
         };
+        let number = take(from, 1)?[0];
+        let stage = STAGES.into_iter().find(|stage| *stage as u8 == number)?;
         let has_open = match take(from, 1)? {
             [0] => return from.is_empty().then_some(Self { stage, after: None }),
             [1] => false,
@@ -197,15 +188,19 @@ mod tests {
                 after: next(None),
             },
         ];
-        let lines = include_str!("golden/position-v1.txt").lines();
+        let lines = include_str!("golden/position-v2.txt").lines();
         let lines: Vec<Vec<u8>> = lines.map(bytes_of_hex).collect();
         assert_eq!(positions.each_ref().map(Position::written).to_vec(), lines);
-        for (position, bytes) in positions.into_iter().zip(lines) {
-            assert_eq!(Position::read(&bytes), Some(position));
+        for (position, bytes) in positions.into_iter().zip(&lines) {
+            assert_eq!(Position::read(bytes), Some(position));
             for end in 0..bytes.len() {
                 assert_eq!(Position::read(&bytes[..end]), None);
             }
         }
-        assert_eq!(Position::read(&[2, 0, 0]), None, "a newer release's");
+        let earlier = include_str!("golden/position-v1.txt").lines().map(bytes_of_hex);
+        for (earlier, now) in earlier.zip(&lines) {
+            assert_eq!(Position::read(&earlier), Position::read(now));
+        }
+        assert_eq!(Position::read(&[3, 0, 0]), None, "a newer release's");
     }
 }

@@ -1,4 +1,4 @@
-//! Stage of the check for rows: checks all stored rows and their samples.
+//! Stage of the check for rows: compares each stored row with where a write of the row would go, and with its sample.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,26 +6,25 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Bound, Cells};
 use recto_protocol::buckets::{Bucket, Figures, Key, Shard, Span};
-use recto_store::{ReadOptions, ScanRead, TokenRange};
+use recto_store::ScanRead;
 
 use super::fault::{Fault, FaultKind, FaultOutcome};
-use super::homes::Homes;
-use super::judge::{SeenRow, counts};
-use super::position::{Next, Open};
-use super::{BucketCheck, CheckStep};
+use super::position::Open;
+use super::routes::{Router, SeenRow, unless_corrupt};
+use super::{BucketCheck, CheckStep, SuspectKind};
 use crate::copying::{clustering_of, slice_of};
 use crate::error::Result;
 use crate::holding::bytes_of;
-use crate::limits::{MAX_CHECKED_BYTES, MAX_LOOKS_AT_ONCE};
+use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 
 /// Consecutive rows of one shard of a bucket that one step checks.
 struct Run {
     place: Arc<Place>,
+    /// Partition key of the shard in the store.
     partition: Cells,
-    bucket: Bucket,
-    shard: Shard,
+    lies: (Bucket, Shard),
     /// Key of the last row of the shard that an earlier step checked. `None`: no step has checked
     /// rows of the shard.
     from: Option<Key>,
@@ -39,60 +38,43 @@ struct Run {
 /// Result of the check of consecutive rows of one shard.
 #[derive(Default)]
 struct Looked {
-    /// Keys whose row or sample has a suspected fault. True if the fault is a sample without a row.
-    suspects: Vec<((Key, Cells), bool)>,
+    suspects: Vec<(SuspectKind, (Key, Cells))>,
     /// Number and bytes of the rows of the shard that were checked so far, without misplaced rows.
     figures: Figures,
 }
 
 impl BucketCheck {
-    pub(super) async fn rows(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        let (open, after) = match self.position.after.take() {
-            Some(next) => (next.open, Some(next.scan)),
-            None => (None, None),
-        };
-        let table = Arc::clone(self.table());
-        let read = self
-            .ask(|snapshot, options| {
-                let (table, after) = (Arc::clone(&table), after.clone());
-                let options = ReadOptions {
-                    max_bytes: MAX_CHECKED_BYTES,
-                    ..options
-                };
-                async move {
-                    let range = TokenRange::whole();
-                    snapshot
-                        .scan(&table, &range, after.as_ref(), rows, &options)
-                        .await
-                }
-            })
-            .await?;
-        step.read = read.rows.len() as u64;
-        let runs = self.runs(&read, open)?;
+    /// Checks rows. `open` is the shard of which an earlier step checked only some rows. Returns the shard of which
+    /// this step checked only some rows.
+    pub(super) async fn check_rows(
+        &mut self,
+        read: &ScanRead,
+        open: Option<Open>,
+        step: &mut CheckStep,
+    ) -> Result<Option<Open>> {
+        let runs = self.runs(read, open)?;
         step.rows = runs.iter().map(|run| run.rows.len() as u64).sum();
         step.buckets = runs.iter().filter(|run| run.from.is_none()).count() as u64;
-        let looks = runs.iter().map(|run| self.looked_at(run));
-        let looks: Vec<_> = looks.collect();
+        let looks: Vec<_> = runs.iter().map(|run| self.look_at(run)).collect();
         let looks = stream::iter(looks).buffered(MAX_LOOKS_AT_ONCE);
         let looks: Vec<Looked> = looks.try_collect().await?;
         let mut open = None;
         for (run, looked) in runs.into_iter().zip(looks) {
-            let last = run.rows.last().map(|(key, ..)| key.clone()).or(run.from.clone());
-            for (key, is_sample) in looked.suspects {
-                self.suspect(&run.place, (run.bucket, run.shard), key, is_sample);
+            for (kind, key) in looked.suspects {
+                self.suspect(kind, &run.place, run.lies, key);
             }
             if run.is_last {
-                self.close(&run, looked.figures).await?;
-            } else if let Some(last) = last {
+                self.report_if_too_large(&run, looked.figures).await?;
+            } else if let Some(last) = run.last() {
                 open = Some(Open {
+                    last: last.clone(),
                     partition: run.partition,
-                    last,
                     rows: looked.figures.rows,
                     bytes: looked.figures.bytes,
                 });
             }
         }
-        Ok(read.next.map(|scan| Next { scan, open }))
+        Ok(open)
     }
 
     /// Groups rows by shard of a bucket. If an earlier step read the rows of a shard only in part,
@@ -102,27 +84,34 @@ impl BucketCheck {
         let keys = pieced.table.partition().len();
         let mut runs: Vec<Run> = Vec::new();
         if let Some(open) = open {
-            let mut run = self.run_of(open.partition)?;
-            run.from = Some(open.last);
-            run.before.rows = open.rows;
-            run.before.bytes = open.bytes;
-            runs.push(run);
+            let before = Figures {
+                rows: open.rows,
+                bytes: open.bytes,
+                ..Figures::default()
+            };
+            runs.push(Run {
+                from: Some(open.last),
+                before,
+                ..self.run_of(open.partition)?
+            });
         }
         for (row, stamp) in read.rows.iter().zip(&read.stamps) {
-            let partition: Cells = (0..keys).map(|column| row.get(column)).collect();
             // The store returns a partition without rows as one row of static cells, which has no
             // row to check.
             if row.get(keys).is_none() {
                 continue;
             }
+            let partition: Cells = (0..keys).map(|column| row.get(column)).collect();
             if runs.last().is_none_or(|run| run.partition != partition) {
                 runs.push(self.run_of(partition)?);
             }
             let clustering = clustering_of(&pieced.table, row);
-            let seen = SeenRow::new(pieced, row, *stamp);
+            let (key, seen) = (
+                pieced.key(clustering.as_row())?,
+                SeenRow::new(pieced, row, *stamp),
+            );
             if let Some(run) = runs.last_mut() {
-                run.rows
-                    .push((pieced.key(clustering.as_row())?, clustering, seen));
+                run.rows.push((key, clustering, seen));
             }
         }
         let last = runs.len().saturating_sub(usize::from(read.next.is_some()));
@@ -131,12 +120,11 @@ impl BucketCheck {
     }
 
     fn run_of(&self, cells: Cells) -> Result<Run> {
-        let (partition, (bucket, shard)) = self.bucketed.pieced.parted(&cells);
+        let (partition, lies) = self.bucketed.pieced.parted(&cells);
         Ok(Run {
-            place: Arc::new(Place::new(&self.bucketed.pieced, partition)?),
+            place: self.place(partition)?,
             partition: cells,
-            bucket,
-            shard,
+            lies,
             from: None,
             is_last: false,
             rows: Vec::new(),
@@ -144,63 +132,25 @@ impl BucketCheck {
         })
     }
 
-    /// Returns the suspected faults of rows and of their samples. If the cached range map suggests a
-    /// fault, reads the range map and decides again.
-    async fn looked_at(&self, run: &Run) -> Result<Looked> {
+    /// Returns the suspected faults of rows and of their samples.
+    async fn look_at(&self, run: &Run) -> Result<Looked> {
         let bound = |key: &Key| Bound::After(std::iter::once(Some(&key[..])).collect());
         let from = run.from.as_ref().map_or(Bound::start(), bound);
-        let last = run.rows.last().map(|(key, ..)| key).or(run.from.as_ref());
-        let to = last.filter(|_| !run.is_last).map_or(Bound::end(), bound);
-        let samples = self
-            .engine
-            .samples_between(&run.place, run.bucket, (from, to), self.deadline())
-            .await?;
-        let mut looked = Looked::default();
-        for is_fresh in [false, true] {
-            let lies = (run.bucket, run.shard);
-            let homes = Homes::of(&self.engine, &self.known, &run.place, lies, is_fresh);
-            let Some(homes) = homes.await? else {
-                return Ok(Looked::default());
-            };
-            looked = run.judged(&homes, &samples);
-            if looked.suspects.is_empty() {
-                break;
-            }
-        }
-        Ok(looked)
+        let to = run.last().filter(|_| !run.is_last).map_or(Bound::end(), bound);
+        let (engine, deadline) = (&self.engine, self.engine.deadline(MAX_STEP_TIME));
+        let samples = engine.samples_between(&run.place, run.lies.0, (from, to), deadline);
+        let looked = run.judged(engine, &samples.await?).await;
+        Ok(unless_corrupt(looked)?.unwrap_or_default())
     }
 
-    /// Reports a bucket that is too large, after the check has read all rows of one of its shards.
-    async fn close(&mut self, run: &Run, figures: Figures) -> Result<()> {
-        let Some(figures) = self.of_all_shards(run, figures).await? else {
-            return Ok(());
-        };
-        if !run.place.pieced.size.is_exceeded(figures) {
-            return Ok(());
-        }
-        self.fault(Fault {
-            kind: FaultKind::TooLarge,
-            partition: run.place.partition.clone(),
-            bucket: Some(run.bucket),
-            clustering: None,
-            detail: format!("{} rows, {} bytes", figures.rows, figures.bytes),
-            outcome: FaultOutcome::Left,
-        });
-        Ok(())
-    }
-
-    /// Returns the content of all shards of a bucket that exceeds its maximum size. Returns `None`
-    /// if the bucket does not exceed its maximum size, or was reported at another shard. `figures`
-    /// is the content of the shard of `run`. The result is exact only as far as necessary to prove
-    /// the excess.
+    /// Reports a bucket that is too large, after the check has read all rows of one of its shards. `figures` is the
+    /// content of that shard.
     ///
     /// The shards of a bucket are not adjacent in the store's order, so a sum would require keeping
-    /// the figures of all buckets. The function therefore adds up the shards only if the shard of
-    /// `run` has more than its share. In a bucket that exceeds its maximum size, at least one shard
-    /// has.
-    async fn of_all_shards(&self, run: &Run, figures: Figures) -> Result<Option<Figures>> {
+    /// the figures of all buckets. The function therefore adds up the shards only if this shard has more than its
+    /// share. In a bucket that exceeds its maximum size, at least one shard has. The first of them reports the bucket.
+    async fn report_if_too_large(&mut self, run: &Run, figures: Figures) -> Result<()> {
         let (size, shards) = (run.place.pieced.size, run.place.pieced.shards);
-        let pieces = &self.engine;
         let has_its_share = |figures: Figures| {
             let times = |number: u64| number.saturating_mul(shards.count().into());
             size.is_exceeded(Figures {
@@ -210,37 +160,41 @@ impl BucketCheck {
             })
         };
         if !has_its_share(figures) {
-            return Ok(None);
+            return Ok(());
         }
         let mut all = figures;
-        for shard in shards.all().filter(|shard| *shard != run.shard) {
-            if size.is_exceeded(all) && shard > run.shard {
-                break;
-            }
-            let lies = (run.bucket, shard);
-            let Some(homes) = Homes::of(&self.engine, &self.known, &run.place, lies, false).await? else {
-                return Ok(None);
+        for shard in shards.all().filter(|shard| *shard != run.lies.1) {
+            let other = self.engine.figures_in(&run.place, (run.lies.0, shard)).await;
+            let Some(other) = unless_corrupt(other)? else {
+                return Ok(());
             };
-            let other = pieces.figures_in(&run.place, lies, &homes).await?;
-            if has_its_share(other) && shard < run.shard {
-                return Ok(None);
+            if shard < run.lies.1 && has_its_share(other) {
+                return Ok(());
             }
             all = all.plus(other);
         }
-        Ok(Some(all))
+        if size.is_exceeded(all) {
+            self.faults.push(Fault {
+                bucket: Some(run.lies.0),
+                detail: format!("{} rows, {} bytes", all.rows, all.bytes),
+                ..Fault::of(&run.place, FaultKind::TooLarge, FaultOutcome::Left)
+            });
+        }
+        Ok(())
     }
 }
 
 impl PieceStore {
     /// Counts the rows of a shard of a bucket, without rows that belong elsewhere. Stops when the
     /// shard alone exceeds the maximum size of a bucket.
-    async fn figures_in(&self, place: &Place, lies: (Bucket, Shard), homes: &Homes<'_>) -> Result<Figures> {
+    async fn figures_in(&self, place: &Arc<Place>, lies: (Bucket, Shard)) -> Result<Figures> {
+        let mut router = Router::new(self, place, lies, false).await?;
         let (mut slice, mut figures) = (slice_of(place, lies, &Span::all())?, Figures::default());
         loop {
             let read = self.read_rows(&slice).await?;
             for row in read.rows.iter() {
                 let clustering = clustering_of(&place.pieced.table, row);
-                if homes.home(&place.key(&clustering)?) == Some(lies) {
+                if router.route(&place.key(&clustering)?).await?.home == lies {
                     figures.rows += 1;
                     figures.bytes += bytes_of(&place.pieced, row);
                 }
@@ -255,30 +209,40 @@ impl PieceStore {
 }
 
 impl Run {
-    fn judged(&self, homes: &Homes<'_>, samples: &[Dated]) -> Looked {
-        let mut looked = Looked {
-            figures: self.before,
-            ..Looked::default()
-        };
-        let of_keys = samples.iter();
-        // Leave out the samples of other shards of the bucket.
-        let of_keys = of_keys.filter(|dated| homes.is_in_its_shard(&dated.sample.key));
-        let mut of_keys: BTreeMap<&Key, &Dated> = of_keys.map(|dated| (&dated.sample.key, dated)).collect();
+    /// Returns the key of the last row of the shard that was checked.
+    fn last(&self) -> Option<&Key> {
+        self.rows.last().map(|(key, ..)| key).or(self.from.as_ref())
+    }
+
+    async fn judged(&self, engine: &PieceStore, samples: &[Dated]) -> Result<Looked> {
+        let (mut suspects, mut figures) = (Vec::new(), self.before);
+        let mut router = Router::new(engine, &self.place, self.lies, false).await?;
+        if router.lacks_entry && self.from.is_none() {
+            suspects.push((SuspectKind::Entry, (Key::new(), Cells::new())));
+        }
+        let of_keys = samples.iter().map(|dated| (&dated.sample.key, dated));
+        let mut of_keys: BTreeMap<_, _> = of_keys.collect();
         for (key, clustering, row) in &self.rows {
-            let sample = of_keys.remove(key);
-            if homes.judge(key, Some(*row), sample).is_some() {
-                looked.suspects.push(((key.clone(), clustering.clone()), false));
+            let route = router.route(key).await?;
+            if route.fault_of(key, Some(*row), of_keys.remove(key)).is_some() {
+                suspects.push((SuspectKind::Row, (key.clone(), clustering.clone())));
             }
-            let is_read = homes.home(key) == Some((self.bucket, self.shard));
-            looked.figures.rows += u64::from(is_read);
-            looked.figures.bytes += if is_read { row.bytes } else { 0 };
+            let is_read = route.home == self.lies;
+            figures.rows += u64::from(is_read);
+            figures.bytes += if is_read { row.bytes } else { 0 };
         }
-        for (key, sample) in of_keys.into_iter().filter(|(_, sample)| counts(sample)) {
-            if homes.judge(key, None, Some(sample)).is_some() {
+        // A sample in the shard of another row is no fault here: the bucket has the samples of all its shards.
+        for (key, sample) in of_keys {
+            if router
+                .route(key)
+                .await?
+                .fault_of(key, None, Some(sample))
+                .is_some()
+            {
                 let clustering = self.place.pieced.clustering_of_key(key);
-                looked.suspects.push(((key.clone(), clustering), true));
+                suspects.push((SuspectKind::Sample, (key.clone(), clustering)));
             }
         }
-        looked
+        Ok(Looked { suspects, figures })
     }
 }

@@ -8,7 +8,7 @@ use recto_store::{Cas, CasCondition, CasOutcome, RowAddress, RowsRead, Stamp};
 
 use super::*;
 use crate::check::{Fault, FaultKind, FaultOutcome};
-use crate::directory::{COMPARED, START, STATICS, undated};
+use crate::directory::{COMPARED, REGULAR, START, STATICS, undated};
 use crate::place::Place;
 use crate::tables::Tables;
 
@@ -177,7 +177,7 @@ impl Shown {
         let mut found = 0;
         for row in directory.rows.iter() {
             if row.get(START).is_some_and(|start| start <= key.as_slice()) {
-                found = number(row.get(crate::directory::REGULAR)).unsigned_abs();
+                found = number(row.get(REGULAR)).unsigned_abs();
             }
         }
         found
@@ -452,6 +452,33 @@ pub(super) async fn a_partition_that_no_scan_meets_is_marked(shown: Shown) {
     shown.has("s", &(0..ROWS).collect()).await;
 }
 
+/// Checks that a repair deletes the row of a key range that a join removed and a node returned.
+#[tokio::test(start_paused = true)]
+async fn finds_and_deletes_returned_ranges() {
+    let shown = Shown::sampled().await;
+    shown.cut().await;
+    let before = shown.directory("s").await;
+    let row = before.rows.iter().nth(2).expect("it is cut");
+    let start = row.get(START).expect("it is whole");
+    let within = number(Some(start)) + 1;
+    let returned = Operation::Put {
+        clustering: cells(&[Some(&within.to_be_bytes())]),
+        cells: (REGULAR..REGULAR + 10).map(|column| row.get(column)).collect(),
+        replace: true,
+    };
+    shown.tamper("s", vec![returned]).await;
+    let found = |outcome| [(FaultKind::Returned, None, outcome)];
+    assert_eq!(shown.told(false).await, found(FaultOutcome::Left));
+    assert_eq!(shown.told(true).await, found(FaultOutcome::Mended));
+    shown.is_well().await;
+    let starts = |read: &RowsRead| -> Vec<Vec<u8>> {
+        let starts = read.rows.iter().filter_map(|row| row.get(START));
+        starts.map(<[u8]>::to_vec).collect()
+    };
+    assert_eq!(starts(&shown.directory("s").await), starts(&before));
+    shown.has("s", &(0..ROWS).collect()).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn samples_are_as_their_rows() {
     let shown = Shown::sampled().await;
@@ -536,6 +563,31 @@ async fn a_row_that_was_deleted_since_does_not_come_back() {
     );
     shown.is_well().await;
     assert_eq!(shown.text_of("s", 3).await, None);
+}
+
+/// Checks that a repair keeps a misplaced row if a range deletion hides the row in its right bucket. The deletion may be
+/// one of a split, so the misplaced row may be the only copy.
+#[tokio::test(start_paused = true)]
+async fn a_row_hidden_by_a_range_deletion_stays() {
+    let shown = Shown::sampled().await;
+    shown.cut().await;
+    let (first, last) = (shown.bucket_of(0).await, shown.bucket_of(ROWS - 1).await);
+    let now = (shown.stamps)().0;
+    let edge = |at: i64| Bound::Before(cells(&[Some(&at.to_be_bytes())]));
+    let range = Operation::DeleteRange {
+        from: edge(-9),
+        to: edge(0),
+    };
+    shown.plant("s", first, range, now + 1).await;
+    shown.plant_row("s", last, -5, now, "astray, and hidden").await;
+    for _ in 0..2 {
+        let told = shown.told(true).await;
+        let [(FaultKind::Stray, Some(-5), FaultOutcome::Stays(why))] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert!(why.contains("it stays here"), "{why}");
+    }
+    shown.has("s", &(0..ROWS).collect()).await;
 }
 
 #[tokio::test(start_paused = true)]
