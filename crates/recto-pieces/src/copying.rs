@@ -125,16 +125,13 @@ impl PieceStore {
     }
 
     pub(crate) async fn read_rows(&self, slice: &Slice) -> Result<RowsRead> {
-        self.again(self.deadline(MAX_STEP_TIME), |timeout| async move {
-            let options = ReadOptions {
-                timeout,
-                stamps: true,
-                max_bytes: MAX_COPIED_ROW_BYTES,
-                ..ReadOptions::default()
-            };
-            Ok(self.store.snapshot()?.slice(slice, &options).await?)
-        })
-        .await
+        let options = ReadOptions {
+            stamps: true,
+            max_bytes: MAX_COPIED_ROW_BYTES,
+            ..ReadOptions::default()
+        };
+        self.read_slice(slice, options, self.deadline(MAX_STEP_TIME))
+            .await
     }
 
     /// Writes copies of rows. Writes their samples (stored keys and sizes of some rows) first. Each

@@ -4,11 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_model::{Cells, Environment, Table};
+use recto_model::{Cells, Environment, Slice, Table};
 use recto_protocol::buckets::{Bucket, Clock, Key, Protocol, Shard};
 use recto_store::{
-    Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError, TableOutcome,
-    WriteOptions, WriteOutcome,
+    Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, RowsRead, Stamp, Store, StoreError,
+    TableOutcome, WriteOptions, WriteOutcome,
 };
 use tokio::sync::Semaphore;
 
@@ -218,6 +218,20 @@ impl PieceStore {
             self.pause(attempt).await;
             attempt += 1;
         }
+    }
+
+    /// Reads a slice, and retries the read until the store answers.
+    pub(crate) async fn read_slice(
+        &self,
+        slice: &Slice,
+        options: ReadOptions,
+        deadline: Deadline,
+    ) -> Result<RowsRead> {
+        self.again(deadline, |timeout| async move {
+            let options = ReadOptions { timeout, ..options };
+            Ok(self.store.snapshot()?.slice(slice, &options).await?)
+        })
+        .await
     }
 
     /// Writes to one partition at the given timestamps, and retries until the write is done.

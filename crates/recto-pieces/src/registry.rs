@@ -439,14 +439,11 @@ impl PieceStore {
     }
 
     async fn entry_rows(&self, slice: &Slice, stamps: bool, deadline: Deadline) -> Result<RowsRead> {
-        self.again(deadline, |time| async move {
-            let options = ReadOptions {
-                stamps,
-                ..self.directory_options(false, time)
-            };
-            Ok(self.store.snapshot()?.slice(slice, &options).await?)
-        })
-        .await
+        let options = ReadOptions {
+            stamps,
+            ..self.directory_options(false, MAX_STEP_TIME)
+        };
+        self.read_slice(slice, options, deadline).await
     }
 
     fn window_of(&self, pieces: Vec<Piece>, end: Option<Key>) -> Directory {

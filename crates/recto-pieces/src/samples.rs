@@ -148,18 +148,11 @@ impl PieceStore {
                 MAX_SAMPLES_READ,
             )
         };
-        let read = self.again(deadline, |timeout| {
-            let slice = &slice;
-            async move {
-                let options = ReadOptions {
-                    timeout,
-                    stamps: true,
-                    ..ReadOptions::default()
-                };
-                Ok(self.store.snapshot()?.slice(slice, &options).await?)
-            }
-        });
-        let read = read.await?;
+        let options = ReadOptions {
+            stamps: true,
+            ..ReadOptions::default()
+        };
+        let read = self.read_slice(&slice, options, deadline).await?;
         read.rows.iter().zip(&read.stamps).map(dated).collect()
     }
 

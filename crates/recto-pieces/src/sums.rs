@@ -232,14 +232,7 @@ impl PieceStore {
     }
 
     async fn read_blocks(&self, slice: &Slice, deadline: Deadline) -> Result<(Vec<Block>, bool)> {
-        let read = self.again(deadline, |timeout| async move {
-            let options = ReadOptions {
-                timeout,
-                ..ReadOptions::default()
-            };
-            Ok(self.store.snapshot()?.slice(slice, &options).await?)
-        });
-        let read = read.await?;
+        let read = self.read_slice(slice, ReadOptions::default(), deadline).await?;
         let blocks: Option<Vec<_>> = read.rows.iter().map(block_of).collect();
         Ok((blocks.ok_or_else(missing)?, read.exhausted))
     }

@@ -40,16 +40,13 @@ impl PieceStore {
         let own = &self.tables.directories;
         let mut slice = Slice::from_start(own, place.directory_partition(), MAX_REBUILT_PIECES);
         let mut stored = Stored::default();
-        let options = |timeout| ReadOptions {
+        let options = ReadOptions {
             stamps: true,
-            ..self.directory_options(true, timeout)
+            ..self.directory_options(true, MAX_STEP_TIME)
         };
         loop {
-            let asked = &slice;
-            let read = self.again(self.deadline(MAX_STEP_TIME), |timeout| async move {
-                Ok(self.store.snapshot()?.slice(asked, &options(timeout)).await?)
-            });
-            let read = read.await?;
+            let deadline = self.deadline(MAX_STEP_TIME);
+            let read = self.read_slice(&slice, options, deadline).await?;
             for (row, stamp) in read.rows.iter().zip(&read.stamps) {
                 if !stored.add(row, *stamp) {
                     return Ok(None);
@@ -64,7 +61,8 @@ impl PieceStore {
             // A range map without key ranges may still have cells for the whole partition.
             let partition = &place.directory_partition();
             let statics = self.again(self.deadline(MAX_STEP_TIME), |timeout| async move {
-                let (snapshot, options) = (self.store.snapshot()?, options(timeout));
+                let options = ReadOptions { timeout, ..options };
+                let snapshot = self.store.snapshot()?;
                 Ok(snapshot.get_statics(own, partition, &options).await?)
             });
             if let Some(row) = statics.await?.rows.iter().next() {
