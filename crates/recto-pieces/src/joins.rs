@@ -54,7 +54,7 @@ impl JoinPauses {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, place: &PlaceId, span: Span, (now_nanos, pause): (u64, Duration)) {
+    pub(crate) fn begin(&self, place: &PlaceId, span: Span, (now_nanos, pause): (u64, Duration)) {
         let mut windows = self.lock();
         if windows.len() >= MAX_JOIN_PAUSES {
             windows.clear();

@@ -82,6 +82,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod times;
+mod unregistering;
 pub mod writer;
 
 pub use bucketed::{BucketedStore, table_in_store};

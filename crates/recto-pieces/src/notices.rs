@@ -24,7 +24,8 @@ pub(crate) enum Notice {
     /// Cached range maps of the partition have a short lifetime although no split is under way. The
     /// lifetime can be raised.
     Calm,
-    /// A page read several buckets for few rows, so that their key ranges may be joined.
+    /// A page read several buckets for few rows, so that their key ranges may be joined, or the entries of empty time
+    /// buckets removed.
     Sparse,
     /// A page passed many tombstones in a bucket, so that a new bucket may replace it.
     Tombstones,
@@ -80,8 +81,8 @@ impl Notices {
     }
 
     pub(crate) fn add(&self, place: &Arc<Place>, notice: Notice, key: &[u8]) {
-        // Time buckets are never split, so the splitter has no work for them.
-        if place.pieced.times.is_some() {
+        // Time buckets are never split or joined. Only the entries of empty ones are removed.
+        if place.pieced.times.is_some() && notice != Notice::Sparse {
             return;
         }
         let mut inner = self.lock();

@@ -2,16 +2,16 @@
 //! transactions. Writers only add entries.
 //!
 //! A plain write adds the entry of a bucket before the first row of the bucket is written, and each page reads the
-//! registry. So no page misses a row that was acknowledged before the page was read. A time bucket is never split, so
-//! no process relies on range maps that expire: an entry that a process knows stays valid. An entry without rows is
-//! harmless. Readers use the registry like a range map. In it, the key range of each bucket ends at the
-//! start of the next existing bucket, because there are no rows between them.
+//! registry. So no page misses a row that was acknowledged before the page was read. A time bucket is never split. A
+//! process may use an entry that it wrote as long as a cached range map, because the entry of an empty bucket can be
+//! removed (`unregistering`). An entry without rows is harmless. Readers use the registry like a range map. In it, the
+//! key range of each bucket ends at the start of the next existing bucket, because there are no rows between them.
 //!
 //! If rows are kept for a limited time, the entries are removed together with their buckets (`retaining`). Then a
 //! process may use an entry only as long as it may use the retention bound. It reads the bound together with the
 //! registry. For writes, it reads the bound again at most as often as a cached range map expires.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join;
@@ -19,7 +19,8 @@ use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
 use recto_protocol::buckets::{
-    Bucket, Clock, Directory, DirectoryCopy, Floor, Kept, Key, Operation as Kind, Piece, Roles,
+    Bucket, Clock, Directory, DirectoryCopy, Floor, Kept, Key, Operation as Kind, Piece, Registration, Roles,
+    is_registered, registration_stamp,
 };
 use recto_store::{Atomicity, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp, WriteOptions};
 
@@ -29,7 +30,7 @@ use crate::error::Result;
 use crate::limits::{MAX_REGISTERED, MAX_STEP_TIME};
 use crate::place::{Deadline, PieceStore, Place, PlaceId};
 use crate::tables::mutation;
-use crate::times::{TimeBucket, Times};
+use crate::times::{TIMELESS, TimeBucket, Times};
 
 /// Index of the column with the start of a bucket's key range, in the table of the registry.
 pub(crate) const START: usize = 2;
@@ -41,7 +42,8 @@ const BUCKET_COLUMN: u16 = 0;
 /// that it read.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
-    entries: Mutex<BTreeSet<(PlaceId, Bucket)>>,
+    /// Buckets that this process registered, each with the time before it read the bucket's entry.
+    entries: Mutex<BTreeMap<(PlaceId, Bucket), Clock>>,
     /// Retention bounds (rows beyond them are not kept) that this process read, by partition.
     floors: Mutex<BTreeMap<PlaceId, Low>>,
 }
@@ -55,19 +57,19 @@ struct Low {
 }
 
 impl Registered {
-    fn has(&self, place: &PlaceId, bucket: Bucket) -> bool {
+    fn asked(&self, place: &PlaceId, bucket: Bucket) -> Option<Clock> {
         let known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        known.contains(&(Arc::clone(place), bucket))
+        known.get(&(Arc::clone(place), bucket)).copied()
     }
 
-    fn add(&self, place: &PlaceId, bucket: Bucket) {
+    fn add(&self, place: &PlaceId, bucket: Bucket, asked: Clock) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         // Clearing the entries is harmless: the process writes each forgotten entry to the registry
         // once more.
         if known.len() >= MAX_REGISTERED {
             known.clear();
         }
-        known.insert((Arc::clone(place), bucket));
+        known.insert((Arc::clone(place), bucket), asked);
     }
 
     fn low(&self, place: &PlaceId) -> Option<Low> {
@@ -88,7 +90,7 @@ impl Registered {
     /// Removes all cached registry entries and retention bounds of a table.
     pub(crate) fn forget(&self, table: &str) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(place, _)| place.0 != table);
+        known.retain(|(place, _), _| place.0 != table);
         drop(known);
         let mut known = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|place, _| place.0 != table);
@@ -96,9 +98,54 @@ impl Registered {
 }
 
 /// Entry of the registry of time buckets: an existing bucket, and the key at which it starts.
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) start: Key,
     pub(crate) bucket: Bucket,
+    /// True if the entry is only a mark: the bucket was empty, and is not read any more.
+    pub(crate) is_removed: bool,
+}
+
+impl Entry {
+    /// Returns the stored number: that of the bucket, negative if the entry is removed.
+    fn number(&self) -> i64 {
+        let number = i64::try_from(self.bucket.0).unwrap_or(i64::MAX);
+        if self.is_removed { -number } else { number }
+    }
+
+    /// Returns whether this is the entry of the rows without a time.
+    pub(crate) fn is_timeless(&self) -> bool {
+        self.bucket == TIMELESS
+    }
+}
+
+/// Entry of the registry as it is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredEntry {
+    /// `None` if the entry is damaged.
+    pub(crate) entry: Option<Entry>,
+    pub(crate) stamp: Stamp,
+}
+
+impl StoredEntry {
+    /// Returns the timestamp of the entry, and whether it is removed. A damaged entry is not removed.
+    pub(crate) fn registration(&self) -> Registration {
+        Registration {
+            stamp: self.stamp.0,
+            is_removed: self.entry.as_ref().is_some_and(|entry| entry.is_removed),
+        }
+    }
+}
+
+impl Low {
+    /// Returns the bound with the earlier one of its time and `asked`.
+    fn since(self, asked: Clock) -> Self {
+        let asked = Clock {
+            boot_ms: self.asked.boot_ms.min(asked.boot_ms),
+            wall_ms: self.asked.wall_ms.min(asked.wall_ms),
+        };
+        Self { asked, ..self }
+    }
 }
 
 impl PieceStore {
@@ -115,14 +162,17 @@ impl PieceStore {
         kind: Kind,
     ) -> Result<Option<Taken>> {
         let bucket = times.bucket_of(key)?;
-        if kind == Kind::Put && !self.registered.has(&place.id, bucket.bucket) {
-            return Ok(None);
-        }
-        if place.pieced.keep.is_none() || kind == Kind::Delete {
+        if kind == Kind::Delete {
             return Ok(Some(self.taken(place, bucket, self.unfloored())));
         }
-        let low = self.registered.low(&place.id);
-        let taken = low.map(|low| self.taken(place, bucket, low));
+        let Some(asked) = self.registration(place, bucket.bucket) else {
+            return Ok(None);
+        };
+        let low = match place.pieced.keep {
+            Some(_) => self.registered.low(&place.id),
+            None => Some(self.unfloored()),
+        };
+        let taken = low.map(|low| self.taken(place, bucket, low.since(asked)));
         Ok(taken.filter(|taken| taken.lives(self.clock())))
     }
 
@@ -147,18 +197,38 @@ impl PieceStore {
             self.unfloored()
         };
         let is_below = low.floor.as_ref().is_some_and(|floor| floor.hides(key));
-        if !is_below && !self.registered.has(&place.id, bucket.bucket) {
-            let stamp = (self.stamps)();
-            // Mark bucket 0, because scans find a partition only there.
-            let root = place.pieced.mark_root(&place.partition, stamp);
-            let both = vec![root, self.entry_of(place, &bucket, stamp)];
-            let how = (Atomicity::Each, WriteOptions::default());
-            let written = self.write_together(both, how, deadline).await;
-            written.map_err(|undone| undone.error)?;
-            self.registered.add(&place.id, bucket.bucket);
-            self.counters.made(1);
+        if is_below {
+            return Ok(self.taken(place, bucket, low));
         }
-        Ok(self.taken(place, bucket, low))
+        let asked = match self.registration(place, bucket.bucket) {
+            Some(asked) => asked,
+            None => self.write_entry(place, &bucket, deadline).await?,
+        };
+        Ok(self.taken(place, bucket, low.since(asked)))
+    }
+
+    /// Returns the time before this process registered a bucket; `None` if it must register the bucket now.
+    fn registration(&self, place: &Place, bucket: Bucket) -> Option<Clock> {
+        let asked = self.registered.asked(&place.id, bucket);
+        asked.filter(|asked| is_registered(*asked, self.clock(), self.protocol))
+    }
+
+    /// Writes the entry of a bucket. Returns the time before it read the previous entry.
+    async fn write_entry(&self, place: &Place, bucket: &TimeBucket, deadline: Deadline) -> Result<Clock> {
+        let asked = self.clock();
+        let read = self.entry_at(place, &bucket.start, deadline).await?;
+        let is_new = read.as_ref().is_none_or(|read| read.registration().is_removed);
+        let read = read.map(|read| read.registration());
+        let stamp = Stamp(registration_stamp(read, (self.stamps)().0, self.protocol));
+        // Mark bucket 0, because scans find a partition only there.
+        let root = place.pieced.mark_root(&place.partition, stamp);
+        let both = vec![root, self.entry_of(place, bucket, stamp)];
+        let how = (Atomicity::Each, WriteOptions::default());
+        let written = self.write_together(both, how, deadline).await;
+        written.map_err(|undone| undone.error)?;
+        self.registered.add(&place.id, bucket.bucket, asked);
+        self.counters.made(u64::from(is_new));
+        Ok(asked)
     }
 
     /// Returns the cached retention bound if it is recent, else reads the bound. If `is_anew` is
@@ -207,16 +277,33 @@ impl PieceStore {
 
     /// Returns the write that adds a time bucket to the registry of existing buckets.
     pub(crate) fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
-        let number = bucket.bucket.0.to_be_bytes();
-        let put = Operation::Patch {
-            clustering: std::iter::once(Some(&bucket.start[..])).collect(),
-            columns: vec![BUCKET_COLUMN],
-            cells: std::iter::once(Some(&number[..])).collect(),
+        let entry = Entry {
+            start: bucket.start.clone(),
+            bucket: bucket.bucket,
+            is_removed: false,
+        };
+        self.entries_of(place, [(&entry, stamp)])
+    }
+
+    /// Returns the write that stores entries of the registry.
+    pub(crate) fn entries_of<'e>(
+        &self,
+        place: &Place,
+        entries: impl IntoIterator<Item = (&'e Entry, Stamp)>,
+    ) -> PartitionWrite {
+        let put = |(entry, stamp): (&Entry, Stamp)| {
+            let number = entry.number().to_be_bytes();
+            let put = Operation::Patch {
+                clustering: cells_of(&entry.start),
+                columns: vec![BUCKET_COLUMN],
+                cells: std::iter::once(Some(&number[..])).collect(),
+            };
+            mutation(put, stamp, None)
         };
         PartitionWrite {
             table: Arc::clone(&self.tables.times),
             partition: place.directory_partition(),
-            mutations: vec![mutation(put, stamp, None)],
+            mutations: entries.into_iter().map(put).collect(),
         }
     }
 
@@ -297,8 +384,7 @@ impl PieceStore {
         Ok(self.window_of(pieces, None))
     }
 
-    /// Returns the entry at the start of a bucket, if there is one: its bucket number, and its timestamp.
-    /// The bucket number is `None` if the entry is damaged.
+    /// Returns the entry at the start of a bucket, if there is one.
     ///
     /// # Errors
     /// The entry cannot be read in time.
@@ -306,15 +392,46 @@ impl PieceStore {
         &self,
         place: &Place,
         start: &[u8],
-    ) -> Result<Option<(Option<Bucket>, Stamp)>> {
+        deadline: Deadline,
+    ) -> Result<Option<StoredEntry>> {
         let between = (Bound::Before(cells_of(start)), Bound::After(cells_of(start)));
         let slice = self.entries_slice(place, between, 1);
-        let read = self
-            .entry_rows(&slice, true, self.deadline(MAX_STEP_TIME))
-            .await?;
-        let stamp = Stamp(read.stamps.first().copied().unwrap_or_default());
-        let row = read.rows.iter().next();
-        Ok(row.map(|row| (read_entry(row).map(|entry| entry.bucket), stamp)))
+        let mut stored = self.stored_entries(&slice, deadline).await?;
+        Ok(stored.pop())
+    }
+
+    /// Returns whether there is an entry at the start of a bucket that is not removed.
+    ///
+    /// # Errors
+    /// The entry cannot be read in time.
+    pub(crate) async fn has_entry(&self, place: &Place, start: &[u8]) -> Result<bool> {
+        let entry = self.entry_at(place, start, self.deadline(MAX_STEP_TIME)).await?;
+        Ok(entry.is_some_and(|entry| !entry.registration().is_removed))
+    }
+
+    /// Returns at most `most` entries from the bucket of a key on, in the order of the table.
+    ///
+    /// # Errors
+    /// The entries cannot be read in time.
+    pub(crate) async fn entries_from(
+        &self,
+        place: &Place,
+        start: &[u8],
+        most: u32,
+        deadline: Deadline,
+    ) -> Result<Vec<StoredEntry>> {
+        let between = (Bound::Before(cells_of(start)), Bound::end());
+        self.stored_entries(&self.entries_slice(place, between, most), deadline)
+            .await
+    }
+
+    async fn stored_entries(&self, slice: &Slice, deadline: Deadline) -> Result<Vec<StoredEntry>> {
+        let read = self.entry_rows(slice, true, deadline).await?;
+        let stored = |(row, stamp): (RowRef<'_>, &i64)| StoredEntry {
+            entry: read_entry(row),
+            stamp: Stamp(*stamp),
+        };
+        Ok(read.rows.iter().zip(&read.stamps).map(stored).collect())
     }
 
     /// Returns whether `start` is the start of the first registry entry of a partition.
@@ -358,6 +475,24 @@ impl PieceStore {
             partition: place.directory_partition(),
             mutations: starts.into_iter().map(delete).collect(),
         }
+    }
+
+    /// Returns the newest entry that has a time.
+    ///
+    /// # Errors
+    /// The entry cannot be read in time, or is damaged.
+    pub(crate) async fn newest_entry(
+        &self,
+        place: &Place,
+        times: &Times,
+        deadline: Deadline,
+    ) -> Result<Option<Entry>> {
+        let direction = times.newest_first();
+        // One of the two entries may be that of the rows without a time.
+        let (entries, _) = self
+            .entries(place, (Bound::start(), Bound::end()), direction, 2, deadline)
+            .await?;
+        Ok(entries.into_iter().find(|entry| !entry.is_timeless()))
     }
 
     async fn read_entries(
@@ -460,12 +595,12 @@ impl PieceStore {
     }
 }
 
-/// Returns the key ranges of entries. The first key range begins at `first`, because there are no rows
-/// between `first` and the start of the first entry. If there are no entries, returns bucket 0, which has
-/// no rows.
+/// Returns the key ranges of entries that are not removed. The first key range begins at `first`, because there are no
+/// rows between `first` and the start of the first entry. If there are no entries, returns bucket 0, which has no rows.
 fn pieces_of(place: &Place, entries: Vec<Entry>, first: Key) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = entries
         .into_iter()
+        .filter(|entry| !entry.is_removed)
         .map(|entry| piece_of(place, entry.start, entry.bucket))
         .collect();
     match pieces.first_mut() {
@@ -492,9 +627,10 @@ fn cells_of(key: &[u8]) -> Cells {
 /// Returns the entry that a row of the registry stores, or `None` if a cell is missing or does not have
 /// its type.
 pub(crate) fn read_entry(row: RowRef<'_>) -> Option<Entry> {
-    let number = u64::from_be_bytes(row.get(BUCKET)?.try_into().ok()?);
+    let number = i64::from_be_bytes(row.get(BUCKET)?.try_into().ok()?);
     Some(Entry {
         start: row.get(START)?.to_vec(),
-        bucket: Bucket(number),
+        bucket: Bucket(number.unsigned_abs()),
+        is_removed: number < 0,
     })
 }

@@ -57,6 +57,9 @@ impl PieceStore {
             Notice::HalfDone => self.at_rest(place, key).await.map(drop),
             Notice::ToClear => self.clear(place, key).await,
             Notice::Calm => self.calm(place, key).await,
+            Notice::Sparse if place.pieced.times.is_some() => {
+                self.unregister_empty(place, key).await.map(drop)
+            }
             Notice::Sparse => self.join(place, key, JoinReason::FewRows).await.map(drop),
             Notice::Tombstones => self.join(place, key, JoinReason::Tombstones).await.map(drop),
         };

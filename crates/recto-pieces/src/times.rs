@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use recto_model::table::{BucketBound, Direction};
+use recto_model::table::{BucketBound, Direction, ReadDirection};
 use recto_model::width::Width;
 use recto_model::{Table, Type, instants, key};
 use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
@@ -15,7 +15,7 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::keys::direction_of;
 
 /// Id of the time bucket that has the rows without a time.
-const TIMELESS: Bucket = Bucket(1);
+pub(crate) const TIMELESS: Bucket = Bucket(1);
 /// Id of the time bucket that begins at the start of 1970. The id of a bucket is greater by one for
 /// each second that the bucket begins later. Bucket 0 is the root, where scans find the partition.
 const EPOCH_BUCKET: i64 = 1 << 62;
@@ -166,6 +166,14 @@ impl Times {
             Direction::Descending => instants::last_before(&self.ty, Some(from_ms)),
         };
         self.edge(&cell.ok_or_else(no_such_time)?)
+    }
+
+    /// Returns the direction in which the newest rows come first.
+    pub(crate) fn newest_first(&self) -> ReadDirection {
+        match self.direction {
+            Direction::Ascending => ReadDirection::Backward,
+            Direction::Descending => ReadDirection::Forward,
+        }
     }
 
     /// Returns whether rows without a time come after all other rows, or `None` if each row has a time.

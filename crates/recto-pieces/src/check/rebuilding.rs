@@ -223,7 +223,7 @@ impl PieceStore {
     }
 
     /// Returns whether a shard of a bucket has rows within a span (range of keys).
-    pub(super) async fn has_rows(&self, place: &Place, lies: (Bucket, Shard), span: &Span) -> Result<bool> {
+    pub(crate) async fn has_rows(&self, place: &Place, lies: (Bucket, Shard), span: &Span) -> Result<bool> {
         let first = Slice {
             limit: 1,
             ..slice_of(place, lies, span)?

@@ -8,11 +8,13 @@
 use std::sync::Arc;
 
 use recto_model::RowRef;
+use recto_protocol::buckets::registration_stamp;
 use recto_store::{ScanRead, Stamp};
 
 use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::{BucketCheck, Suspect};
 use crate::error::Result;
+use crate::limits::MAX_STEP_TIME;
 use crate::place::{PieceStore, Place};
 use crate::registry::{START, read_entry};
 use crate::times::{TimeBucket, Times};
@@ -86,10 +88,10 @@ impl PieceStore {
         let Some(bucket) = times.and_then(|times| times.numbered(lies.0)) else {
             return Ok(None);
         };
-        let (entry, span) = (self.entry_at(place, &bucket.start).await?, bucket.span());
+        let (has_entry, span) = (self.has_entry(place, &bucket.start).await?, bucket.span());
         let floor = self.floor_beside(place, true).await?;
         let is_dropped = floor.is_some_and(|floor| floor.hides_all(&span));
-        if entry.is_some() || is_dropped || !self.is_first_met(place, lies, &span).await? {
+        if has_entry || is_dropped || !self.is_first_met(place, lies, &span).await? {
             return Ok(None);
         }
         let mut outcome = FaultOutcome::Left;
@@ -111,16 +113,17 @@ impl PieceStore {
         start: &[u8],
         right: Option<&TimeBucket>,
     ) -> Result<FaultOutcome> {
-        let there = self.entry_at(place, start).await?;
-        let above = there.map_or(0, |(_, stamp)| stamp.0.saturating_add(1));
-        let stamp = Stamp((self.stamps)().0.max(above));
+        let there = self.entry_at(place, start, self.deadline(MAX_STEP_TIME)).await?;
+        let there = there.map(|there| there.registration());
+        let stamp = Stamp(registration_stamp(there, (self.stamps)().0, self.protocol));
         let write = match right {
             Some(right) => self.entry_of(place, right, stamp),
             None => self.without_entries(place, [start], stamp),
         };
         self.write_step(write).await?;
-        let is = self.entry_at(place, start).await?.map(|(number, _)| number);
-        let is_right = is == right.map(|right| Some(right.bucket));
+        let is = self.entry_at(place, start, self.deadline(MAX_STEP_TIME)).await?;
+        let is = is.map(|stored| stored.entry.map(|entry| (entry.bucket, entry.is_removed)));
+        let is_right = is == right.map(|right| Some((right.bucket, false)));
         Ok(if is_right {
             FaultOutcome::Mended
         } else {

@@ -104,7 +104,7 @@ impl Router {
         if let Some(times) = &place.pieced.times {
             floor = engine.floor_beside(place, is_serial).await?;
             if let Some(bucket) = times.numbered(lies.0) {
-                lacks_entry = engine.entry_at(place, &bucket.start).await?.is_none();
+                lacks_entry = !engine.has_entry(place, &bucket.start).await?;
             }
         }
         Ok(Self {

@@ -18,7 +18,7 @@ pub struct Clock {
 impl Clock {
     /// Returns the milliseconds since `before`. The clock that shows more time decides, because one
     /// clock may have stopped, and the other may have been set.
-    fn since(self, before: Self, protocol: Protocol) -> u64 {
+    pub(crate) fn since(self, before: Self, protocol: Protocol) -> u64 {
         let by_boot = self.boot_ms.saturating_sub(before.boot_ms);
         let by_wall = self.wall_ms.saturating_sub(before.wall_ms);
         let by_wall = u64::try_from(by_wall).unwrap_or(0);

@@ -31,6 +31,7 @@
 //! | [`clearing`] | [`Clearing`]: removal of old buckets after a split or join |
 //! | [`rebuilding`] | [`Remains`]: reconstruction of a damaged range map |
 //! | [`retaining`] | [`Retaining`]: deletion of rows beyond the retention bound |
+//! | [`unregistering`] | [`Registration`]: entries of time buckets, and their removal |
 
 pub mod clearing;
 pub mod copy;
@@ -49,6 +50,7 @@ pub mod sizing;
 pub mod splitting;
 pub mod steps;
 pub mod stored;
+pub mod unregistering;
 pub mod writing;
 
 mod rules;
@@ -71,4 +73,5 @@ pub use shards::{Shard, Shards};
 pub use splitting::{Decision, SplitAction, SplitEvent, Splitting};
 pub use steps::{Copying, Cut, Join, Room, Stays};
 pub use stored::{PieceColumns, StaticColumns, StoredDirectory, StoredError};
+pub use unregistering::{Registration, is_registered, registration_stamp, removal_stamp, unregister_wait_ms};
 pub use writing::{WriteAction, WriteEvent, Writing};

@@ -142,6 +142,32 @@ pub(crate) enum Rule {
     /// The edges between joined ranges are removed only after the old buckets of these ranges are
     /// deleted.
     EdgesGoLast,
+    /// A process that registers a time bucket reads its entry first, and writes the entry at a later timestamp.
+    RegisteredAboveRead,
+    /// A process may write rows to a time bucket only for a limited time after it registered the bucket.
+    RegistrationExpires,
+    /// A process that removes an entry waits until no process uses a registration from before its first read.
+    WaitBeforeUnregistering,
+    /// An entry is removed only if it has the same timestamp after the wait.
+    UnregisteredUnchanged,
+    /// An entry is removed only if its bucket is empty after the wait.
+    #[cfg_attr(
+        not(test),
+        allow(
+            dead_code,
+            reason = "the code that reads buckets follows this rule, and models leave it out"
+        )
+    )]
+    UnregisteredEmpty,
+    /// A removed entry stays in the registry with a mark, and shows its timestamp.
+    #[cfg_attr(
+        not(test),
+        allow(
+            dead_code,
+            reason = "the code that writes entries follows this rule, and models leave it out"
+        )
+    )]
+    RemovedEntriesStay,
 }
 
 /// Set of the enabled rules of the protocol for buckets.

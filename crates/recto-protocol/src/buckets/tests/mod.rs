@@ -29,6 +29,7 @@ mod sizing;
 mod steps;
 mod store;
 mod stored;
+mod unregistering;
 mod world;
 
 use crate::buckets::{Bucket, Directory, Piece, Protocol, Roles, Sampling};
@@ -67,11 +68,12 @@ fn usually(usual: u8, long: u8) -> u8 {
 }
 
 /// Source texts of the models, which must have a test for each rule.
-const MODELS: [&str; 4] = [
+const MODELS: [&str; 5] = [
     include_str!("cutting.rs"),
     include_str!("joining.rs"),
     include_str!("life.rs"),
     include_str!("retaining.rs"),
+    include_str!("unregistering.rs"),
 ];
 
 /// Checks that each rule is disabled in some test, and that the design record names exactly these
