@@ -10,9 +10,9 @@ mod tokens;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use recto_buckets::Mended;
+use recto_buckets::list::{ListedPiece, Seek, Stage, Summary};
 use recto_model::Cells;
-use recto_pieces::Mended;
-use recto_pieces::list::{ListedPiece, Seek, Stage, Summary};
 use recto_plan::SortOrder;
 use recto_protocol::buckets::Figures;
 use serde_json::Value as Json;

@@ -194,7 +194,7 @@ impl Operations {
 /// Returns the table as Cassandra stores it, with the columns that only the bucket store uses.
 #[cfg(feature = "cassandra")]
 fn in_cassandra(table: &Table) -> Table {
-    recto_pieces::table_in_store(table).unwrap_or_else(|_| table.clone())
+    recto_buckets::table_in_store(table).unwrap_or_else(|_| table.clone())
 }
 
 /// Describes a change of a table of an embedded store.

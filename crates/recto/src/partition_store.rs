@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use recto_buckets::list::{Listing, Partitions, PartitionsPosition, Seek};
+use recto_buckets::{BucketedStore, Mended, RetainedStore};
 use recto_model::{Cells, Environment, Table};
-use recto_pieces::list::{Listing, Partitions, PartitionsPosition, Seek};
-use recto_pieces::{BucketedStore, Mended, RetainedStore};
 use recto_store::{Store, StoreError};
 
 use crate::stamps::Stamps;

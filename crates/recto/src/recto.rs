@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use recto_buckets::BucketMetrics;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
-use recto_pieces::BucketMetrics;
 use recto_plan::cursor::KeyRing;
 use recto_protocol::queues::StoreOptions;
 use recto_store::{AttachedStore, ClockStatus, Store, StoreMetrics};

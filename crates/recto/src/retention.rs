@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use recto_api::display::grouped;
+use recto_buckets::LateRows;
 use recto_model::Cells;
-use recto_pieces::LateRows;
 
 use crate::catalog::apply::ShorterKeep;
 use crate::error::Result;

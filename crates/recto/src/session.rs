@@ -53,9 +53,9 @@ pub use recto_api::queues::{
 pub use recto_api::scans::ScanRequest;
 pub use recto_api::store::{CursorKey, SchemaPlan, UnavailableCollection};
 pub use recto_api::views::ViewStatus;
+pub use recto_buckets::BucketMetrics;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
-pub use recto_pieces::BucketMetrics;
 use serde_json::Value as Json;
 
 use crate::error::{Error, ErrorKind, Result};

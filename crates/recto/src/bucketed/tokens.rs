@@ -3,8 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use recto_pieces::PartitionsPosition;
-use recto_pieces::list::Seek;
+use recto_buckets::PartitionsPosition;
+use recto_buckets::list::Seek;
 use recto_store::ScanPosition;
 
 use crate::error::{Error, ErrorKind, Part, Result};

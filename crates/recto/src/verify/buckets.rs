@@ -1,6 +1,6 @@
 //! Checks of buckets. They precede the comparison of views, which would miss a row that is in the wrong bucket.
 
-use recto_pieces::{Fault, FaultKind, FaultOutcome};
+use recto_buckets::{Fault, FaultKind, FaultOutcome};
 use recto_plan::SortOrder;
 
 use super::Verification;

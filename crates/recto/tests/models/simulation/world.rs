@@ -13,7 +13,7 @@ use recto::store::faults::{FaultRates, FaultyStore};
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto::store::{Limits, Stamp, Store};
 use recto::{Environment, OpenOptions, Recto};
-use recto_pieces::BucketedStore;
+use recto_buckets::BucketedStore;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use recto_buckets::{Change, Partition, PieceStore, PiecedTable, PiecesErrorKind, RowChange};
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
-use recto_pieces::{Change, Partition, PieceStore, PiecedTable, PiecesErrorKind, RowChange};
 use recto_protocol::buckets::sizing::Sizing;
 use recto_protocol::buckets::{Bucket, Directory, Shards};
 use recto_store::{ReadOptions, Stamp, Store};
@@ -133,7 +133,7 @@ impl Process {
         role: Role,
     ) -> Option<Self> {
         let newest_stamp = Arc::new(AtomicI64::new(0));
-        let stamps: recto_pieces::Stamps = {
+        let stamps: recto_buckets::Stamps = {
             let (environment, newest) = (environment.clone(), Arc::clone(&newest_stamp));
             Arc::new(move || {
                 let stamp = environment.now_micros().max(newest.load(Ordering::Relaxed) + 1);
@@ -393,7 +393,7 @@ impl Parts {
         }
     }
 
-    async fn read(&self, slice: &Slice) -> recto_pieces::Result<recto_store::RowsRead> {
+    async fn read(&self, slice: &Slice) -> recto_buckets::Result<recto_store::RowsRead> {
         let snapshot = self.store.snapshot()?;
         let options = ReadOptions {
             timeout: TIME,

@@ -5,7 +5,7 @@
 //! ```text
 //! unzip -p crates/recto-cli/data/flights.csv.zip > /tmp/flights.csv
 //! git -C some/repository log --reverse --format='%ct %at' > /tmp/commits.txt
-//! cargo run --release -p recto-pieces --example bucket_strategies -- /tmp/flights.csv /tmp/commits.txt
+//! cargo run --release -p recto-buckets --example bucket_strategies -- /tmp/flights.csv /tmp/commits.txt
 //! ```
 //!
 //! A third argument is a part of a flow's name, and the program skips all other flows. Rows of the random

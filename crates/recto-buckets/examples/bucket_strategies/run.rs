@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use recto_buckets::{Change, Partition, PieceStore, PiecedTable, RowChange};
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Slice, Table, Type, key};
-use recto_pieces::{Change, Partition, PieceStore, PiecedTable, RowChange};
 use recto_protocol::buckets::Directory;
 use recto_protocol::buckets::sizing::{DEFAULT_EPSILON, Sizing};
 use recto_store::{ReadOptions, Snapshot, Store};

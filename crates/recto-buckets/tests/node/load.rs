@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
+use recto_buckets::{BucketedStore, Partition, PieceStore, PiecedTable};
 use recto_model::table::{BucketBound, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Environment, Slice, Table, Type};
-use recto_pieces::{BucketedStore, Partition, PieceStore, PiecedTable};
 use recto_protocol::buckets::sizing::Sizing;
 use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
@@ -160,7 +160,7 @@ struct Loaded {
     inner: Arc<dyn Store>,
     calls: Arc<Calls>,
     environment: Environment,
-    stamps: recto_pieces::Stamps,
+    stamps: recto_buckets::Stamps,
 }
 
 impl Loaded {
@@ -171,7 +171,7 @@ impl Loaded {
             calls: Arc::clone(&calls),
         });
         let newest = AtomicI64::new(environment.now_micros());
-        let stamps: recto_pieces::Stamps = Arc::new(move || Stamp(newest.fetch_add(1, Ordering::Relaxed)));
+        let stamps: recto_buckets::Stamps = Arc::new(move || Stamp(newest.fetch_add(1, Ordering::Relaxed)));
         let store = BucketedStore::over(Arc::clone(&inner), environment.clone(), Arc::clone(&stamps));
         Self {
             store,
@@ -214,7 +214,7 @@ impl Loaded {
         let (mut pieces, mut largest) = (0, 0);
         for (partition, pieced) in self.partitions(name).await {
             partition
-                .mend(recto_pieces::BucketSize::Bytes(TARGET), false)
+                .mend(recto_buckets::BucketSize::Bytes(TARGET), false)
                 .await
                 .unwrap();
             let directory = partition.directory(TIME).await.unwrap();

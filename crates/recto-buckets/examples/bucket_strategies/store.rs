@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use recto_buckets::Stamps;
 use recto_model::environment::Source;
 use recto_model::{Cells, Environment, Slice};
-use recto_pieces::Stamps;
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{

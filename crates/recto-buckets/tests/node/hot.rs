@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use recto_buckets::{Change, PiecesErrorKind};
 use recto_model::table::{Direction, ReadDirection};
-use recto_pieces::{Change, PiecesErrorKind};
 use recto_protocol::buckets::sampling::hash;
 use recto_protocol::buckets::sizing::{Sizing, counted_bytes};
 use recto_protocol::buckets::{Directory, Shards};

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! recto-rig start
-//! cargo run --release -p recto-pieces --example buckets_on_cassandra -- 127.0.0.1:9042 PID
+//! cargo run --release -p recto-buckets --example buckets_on_cassandra -- 127.0.0.1:9042 PID
 //! ```
 //! PID is the process of the node. For a profile, add `puts` or `pages`, and the number of concurrent calls, as in
 //! `… PID puts 64`.
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use recto_buckets::BucketedStore;
 use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace, drop_keyspace};
 use recto_model::table::{BucketBound, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type};
-use recto_pieces::BucketedStore;
 use recto_store::{
     Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
 };

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use recto_buckets::{Change, Partition, PieceStore, PiecedTable, RowChange};
 use recto_model::environment::Source;
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
-use recto_pieces::{Change, Partition, PieceStore, PiecedTable, RowChange};
 use recto_protocol::buckets::sizing::Sizing;
 use recto_protocol::buckets::{Directory, Protocol, Shards};
 use recto_store::{ReadOptions, RowsRead, Stamp, Store};
@@ -149,7 +149,7 @@ impl Process {
         let table = Arc::new(table(setting.direction, setting.shards));
         store.create_tables_once(&[Table::clone(&table)]).await.unwrap();
         let newest_stamp = Arc::new(AtomicI64::new(0));
-        let stamps: recto_pieces::Stamps = {
+        let stamps: recto_buckets::Stamps = {
             let (environment, newest) = (environment.clone(), Arc::clone(&newest_stamp));
             Arc::new(move || {
                 let now = environment.now_micros();
@@ -183,7 +183,7 @@ impl Process {
         Working(tokio::spawn(async move { pieces.work().await }))
     }
 
-    pub(crate) async fn change(&self, at: i64, change: Change) -> recto_pieces::Result<Stamp> {
+    pub(crate) async fn change(&self, at: i64, change: Change) -> recto_buckets::Result<Stamp> {
         let clustering = std::iter::once(Some(&at.to_be_bytes()[..])).collect();
         self.partition
             .write(&RowChange { clustering, change }, TIME)
@@ -191,7 +191,7 @@ impl Process {
     }
 
     /// Puts a row with this text, which does not expire.
-    pub(crate) async fn put(&self, at: i64, text: &[u8]) -> recto_pieces::Result<Stamp> {
+    pub(crate) async fn put(&self, at: i64, text: &[u8]) -> recto_buckets::Result<Stamp> {
         self.change(at, put(None, Some(text), None)).await
     }
 
@@ -213,7 +213,7 @@ impl Process {
         }
     }
 
-    pub(crate) async fn read(&self, slice: &Slice) -> recto_pieces::Result<RowsRead> {
+    pub(crate) async fn read(&self, slice: &Slice) -> recto_buckets::Result<RowsRead> {
         let snapshot = self.store.snapshot()?;
         let options = ReadOptions {
             timeout: TIME,

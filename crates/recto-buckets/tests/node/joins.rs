@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use recto_buckets::{BucketSize, Change};
 use recto_model::table::{Direction, ReadDirection};
-use recto_pieces::{BucketSize, Change};
 use recto_protocol::buckets::sizing::Sizing;
 use recto_protocol::buckets::{Directory, Shards};
 

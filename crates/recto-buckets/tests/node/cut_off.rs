@@ -17,9 +17,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
+use recto_buckets::{Change, RowChange};
 use recto_model::Environment;
 use recto_model::table::{Direction, ReadDirection};
-use recto_pieces::{Change, RowChange};
 use recto_protocol::buckets::sizing::Sizing;
 use recto_protocol::buckets::{Protocol, Shards};
 use recto_store::{ReadOptions, Store};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use recto_buckets::Change;
 use recto_model::table::{Direction, ReadDirection};
-use recto_pieces::Change;
 use recto_protocol::buckets::Shards;
 use recto_protocol::buckets::sizing::Sizing;
 
