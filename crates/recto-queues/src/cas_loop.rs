@@ -149,12 +149,12 @@ impl<G: RegisterBackend> CasLoop<G> {
         Ok(found)
     }
 
-    /// Sends one command and returns its response.
+    /// Sends one command, waits at most for the time limit of a request, and returns its response.
     pub(crate) async fn call(
         self: &Arc<Self>,
         command: <G::Register as Register>::Command,
-        time: Duration,
     ) -> Result<<G::Register as Register>::Response> {
+        let time = self.backend.context().request_timeout;
         let mut responses = self.call_all(vec![command], None, time).await?;
         responses.pop().ok_or_else(QueueError::ended)
     }
@@ -305,7 +305,7 @@ impl<G: RegisterBackend> CasLoop<G> {
     /// executes all of them. Returns the commands, or `None` if no command waits.
     async fn collect_commands(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Command)>> {
         let context = self.backend.context();
-        if !context.store.limits().remote {
+        if !context.is_shared() {
             context.commits.wait_until_idle().await;
         }
         let (mut quiet_turns, mut count) = (0, self.lock().queued.len());

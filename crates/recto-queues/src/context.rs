@@ -69,6 +69,11 @@ impl QueueContext {
         }
     }
 
+    /// Returns whether another process may change the data that this process caches.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.limits().remote
+    }
+
     /// Returns whether bodies are stored in the ring: tables that are used in rotation, and emptied
     /// as a whole. A store without the ring deletes bodies with their segments.
     pub(crate) fn has_ring(&self) -> bool {

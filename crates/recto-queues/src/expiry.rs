@@ -79,14 +79,14 @@ impl Shard {
     }
 
     async fn expire_all(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, by: Micros) -> Result<()> {
-        let (number, time) = (segment.number, self.context.request_timeout);
+        let number = segment.number;
         let may_go = segment.with_log(|log| is_expired(log, number, by));
         if live.count.is_none() && may_go == Some(true) {
             self.seal(segment).await?;
         }
         let expired = segment.count_expired(by);
         if expired > 0 {
-            segment.claims.call(StateCommand::Expire { by }, time).await?;
+            segment.claims.call(StateCommand::Expire { by }).await?;
             self.queue.counters.expired.add(expired);
             // Notify receivers, because later messages of the expired messages' groups may be
             // available now.
@@ -100,12 +100,9 @@ impl Shard {
     /// Seals the segment and records the seal in the head (manifest of the shard), so that further
     /// messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
-        let time = self.context.request_timeout;
-        if let LogResponse::Sealed(count) = segment.log.call(LogCommand::Seal, time).await? {
+        if let LogResponse::Sealed(count) = segment.log.call(LogCommand::Seal).await? {
             let segment = segment.number;
-            self.head
-                .call(HeadCommand::Sealed { segment, count }, time)
-                .await?;
+            self.head.call(HeadCommand::Sealed { segment, count }).await?;
         }
         Ok(())
     }

@@ -325,7 +325,7 @@ impl Shard {
             return Ok(false);
         }
         let command = StateCommand::Remove(position.seq);
-        let response = segment.claims.call(command, self.context.request_timeout).await?;
+        let response = segment.claims.call(command).await?;
         self.notify_receivers();
         self.release_if_done(&segment).await;
         Ok(response == StateResponse::Done)

@@ -204,11 +204,8 @@ impl Notifier {
 
     /// Registers a receiver that waits for messages of other processes. Starts the task that reads
     /// the rows of the notifier if no such task runs. `wake` gets a function that selects the shards
-    /// whose receivers the task wakes. `None`: the store needs no notifier.
-    pub(crate) fn listen<W>(self: &Arc<Self>, wake: W) -> Option<Listener>
-    where
-        W: Fn(&dyn Fn(Address) -> bool) + Send + Sync + 'static,
-    {
+    /// whose receivers it wakes. `None`: the store needs no notifier.
+    pub(crate) fn listen(self: &Arc<Self>, wake: Box<Wake>) -> Option<Listener> {
         if !self.context.has_ring() {
             return None;
         }
@@ -223,10 +220,7 @@ impl Notifier {
         Some(Listener(Arc::clone(self)))
     }
 
-    async fn watch_rows<W>(self: Arc<Self>, wake: W, mut ending: ReadGuard)
-    where
-        W: Fn(&dyn Fn(Address) -> bool) + Send + Sync + 'static,
-    {
+    async fn watch_rows(self: Arc<Self>, wake: Box<Wake>, mut ending: ReadGuard) {
         let (mut last, mut idle_reads) = (None, 0);
         loop {
             let read = self.read_rows().await;
@@ -252,7 +246,7 @@ impl Notifier {
         read: &Result<Rows>,
         last: Option<&Rows>,
         idle_reads: u32,
-        wake: &dyn Fn(&dyn Fn(Address) -> bool),
+        wake: &Wake,
     ) -> Option<u32> {
         let idle_reads = {
             let mut state = self.lock();
@@ -307,6 +301,9 @@ impl Notifier {
 fn slot(address: Address) -> usize {
     (address.place.0 as usize + usize::from(address.shard.0) * SLOTS_APART) % SLOTS
 }
+
+/// Function that wakes the receivers of the shards that a given function selects.
+pub(crate) type Wake = dyn Fn(&dyn Fn(Address) -> bool) + Send + Sync;
 
 /// Rows of the notifier: the bytes of each row, by the index (from 0) of the row.
 type Rows = BTreeMap<i32, Vec<u8>>;

@@ -57,7 +57,7 @@ impl Queues {
         let has_ring = shards.context.has_ring();
         let recycler = has_ring.then(|| Arc::new(TableRecycler::new(&shards)));
         let (open, ended) = Self::new(shards, recycler);
-        if !open.0.shards.context.store.limits().remote {
+        if !open.context().is_shared() {
             // In a local store, complete the deletions that an earlier process began. In a shared
             // store, the maintenance does this, so that a process that opens queues for one request
             // needs no further reads.

@@ -50,7 +50,7 @@ impl Shard {
     /// Removes the segments of a deleted queue's shard, so that another queue can use its registry
     /// slot. `deletion` is the epoch (version of the registry) at which the queue was deleted.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
-        for shard in self.shard_cache.cached_at(self.address) {
+        for shard in self.all_shards.cached_at(self.address) {
             if shard.tenure < deletion {
                 shard.queue.is_deleted.store(true, Ordering::Release);
                 shard.queue.news.notify_waiters();
@@ -61,7 +61,6 @@ impl Shard {
     }
 
     async fn run_clearing(self: &Arc<Self>, mut machine: ClearingSteps) -> Result<()> {
-        let time = self.context.request_timeout;
         let mut event = ClearEvent::Begin;
         loop {
             let action = match &mut machine {
@@ -70,12 +69,12 @@ impl Shard {
             };
             event = match action {
                 ClearAction::Head(command) => {
-                    let response = self.head.call(command, time).await?;
+                    let response = self.head.call(command).await?;
                     ClearEvent::Head(response, self.head.read().await?)
                 }
                 ClearAction::Seal(number, live) => {
                     let segment = self.segment(number, live);
-                    ClearEvent::Log(segment.log.call(LogCommand::Seal, time).await?)
+                    ClearEvent::Log(segment.log.call(LogCommand::Seal).await?)
                 }
                 ClearAction::Read(number, live) => {
                     let segment = self.segment(number, live);
@@ -83,11 +82,11 @@ impl Shard {
                     ClearEvent::Read(log, segment.claims.read().await?)
                 }
                 ClearAction::Source(origin, command) => {
-                    ClearEvent::Source(self.call_source(origin, command, time).await?)
+                    ClearEvent::Source(self.call_source(origin, command).await?)
                 }
                 ClearAction::State(number, live, command) => {
                     let segment = self.segment(number, live);
-                    let response = segment.claims.call(command, time).await?;
+                    let response = segment.claims.call(command).await?;
                     if let StateResponse::Leaving(..) = response {
                         // A purge does not resolve a message whose move has begun. Complete the move in a
                         // separate task.

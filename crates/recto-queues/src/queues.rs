@@ -11,6 +11,7 @@ use recto_protocol::queues::{
 use tokio::sync::watch;
 
 use crate::cas_loop::CasLoop;
+use crate::context::QueueContext;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::{Destination, ShardOptions};
 use crate::queue::Queue;
@@ -49,7 +50,7 @@ impl Queues {
     /// Returns whether the store has the tables of queues. The tables are created when the queues
     /// of the store are first opened.
     pub fn has_tables(&self) -> bool {
-        self.0.shards.context.has_tables
+        self.context().has_tables
     }
 
     /// Creates the handle, and a receiver that is notified when the last handle is dropped.
@@ -69,6 +70,10 @@ impl Queues {
             _open: open,
         }));
         (queues, ended)
+    }
+
+    pub(crate) fn context(&self) -> &QueueContext {
+        &self.0.shards.context
     }
 
     /// Changes the options that all queues of the store share, such as the rotation interval of the ring. On
@@ -105,7 +110,7 @@ impl Queues {
         match &self.0.recycler {
             Some(recycler) => recycler.status(&self.0.registry, is_counted).await,
             None => Ok(RotationStatus {
-                is_needed: self.0.shards.context.has_ring(),
+                is_needed: self.context().has_ring(),
                 options: self.options().await?,
                 tables: Vec::new(),
                 obstacle: None,
@@ -136,7 +141,7 @@ impl Queues {
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name)?;
         let options = self.supported_options(options)?;
-        let id = QueueId(self.0.shards.context.random());
+        let id = QueueId(self.context().random());
         let command = RegistryCommand::Create {
             id,
             name: name.clone(),
@@ -172,7 +177,7 @@ impl Queues {
     ) -> Result<Version> {
         let change: QueueSettings = change.into();
         let change = QueueSettings {
-            shards: change.shards.filter(|_| self.0.shards.context.has_ring()),
+            shards: change.shards.filter(|_| self.context().has_ring()),
             ..change
         };
         let command = RegistryCommand::Change {
@@ -194,7 +199,7 @@ impl Queues {
 
     /// Records the current time in a store that has no clock of its own, if a queue has a retention.
     pub(crate) async fn record_time(&self) {
-        if self.0.shards.context.store.limits().remote {
+        if self.context().is_shared() {
             return;
         }
         let shortest = self.with_registry(|registry| {
@@ -204,14 +209,14 @@ impl Queues {
             retentions.min()
         });
         if let Ok(Some(shortest)) = shortest.await {
-            self.0.shards.context.record_time(shortest).await;
+            self.context().record_time(shortest).await;
         }
     }
 
     /// Returns the options with which a queue is created in this store. If only this process makes changes,
     /// the queue has one shard, because further shards only reduce conflicts between processes.
     fn supported_options(&self, options: QueueOptions) -> Result<QueueOptions> {
-        if self.0.shards.context.has_ring() {
+        if self.context().has_ring() {
             return Ok(options);
         }
         options.check_shards()?;
@@ -325,7 +330,7 @@ impl Queues {
     /// processes may have changed it.
     pub(crate) async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
         let rounds = &self.0.registry;
-        if self.0.shards.context.store.limits().remote || rounds.with_cached(|registry| registry.is_none()) {
+        if self.context().is_shared() || rounds.with_cached(|registry| registry.is_none()) {
             return Ok(look(&rounds.read().await?));
         }
         rounds.with_cached(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
@@ -404,10 +409,7 @@ impl Queues {
     }
 
     pub(crate) async fn call(&self, command: RegistryCommand) -> Result<RegistryResponse> {
-        self.0
-            .registry
-            .call(command, self.0.shards.context.request_timeout)
-            .await
+        self.0.registry.call(command).await
     }
 
     /// Clears the registry slots of deleted queues, so that new queues can use the slots. If that

@@ -51,7 +51,7 @@ pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
 pub(crate) struct Shard {
     pub(crate) context: QueueContext,
     /// Shards of this process, to which messages may move.
-    pub(crate) shard_cache: Arc<ShardCache>,
+    pub(crate) all_shards: Arc<ShardCache>,
     pub(crate) address: Address,
     /// Epoch of the queue's registry slot, which distinguishes the queue from others that had the
     /// slot before.
@@ -171,7 +171,8 @@ impl ShardCache {
     /// notifier.
     pub(crate) fn listen(self: &Arc<Self>) -> Option<Listener> {
         let cache = Arc::clone(self);
-        self.notifier.listen(move |is_woken| cache.wake(is_woken))
+        self.notifier
+            .listen(Box::new(move |is_woken| cache.wake(is_woken)))
     }
 }
 
@@ -190,15 +191,15 @@ impl KnownShards {
 }
 
 impl Shard {
-    fn new(shard_cache: &Arc<ShardCache>, address: Address, tenure: Tenure, queue: Arc<LocalQueue>) -> Self {
-        let context = &shard_cache.context;
+    fn new(all_shards: &Arc<ShardCache>, address: Address, tenure: Tenure, queue: Arc<LocalQueue>) -> Self {
+        let context = &all_shards.context;
         let head = CasLoop::new(ManifestBackend {
             context: context.clone(),
             address,
         });
         Self {
             context: context.clone(),
-            shard_cache: Arc::clone(shard_cache),
+            all_shards: Arc::clone(all_shards),
             address,
             tenure,
             queue,
@@ -219,7 +220,7 @@ impl Shard {
 
     /// Returns whether another process may change the data that this process caches.
     pub(crate) fn is_shared(&self) -> bool {
-        self.context.store.limits().remote
+        self.context.is_shared()
     }
 
     /// Wakes a waiting receiver of this process, because a message may have become available.
@@ -232,7 +233,7 @@ impl Shard {
     /// available.
     pub(crate) fn notify_receivers(&self) {
         self.wake_receiver();
-        self.shard_cache.notifier.notify(self.address);
+        self.all_shards.notifier.notify(self.address);
     }
 
     /// Returns the head (manifest) of the shard. Reads it if it is not cached, or if `anew` is set and other

@@ -59,7 +59,7 @@ impl Shards {
     /// Registers a receiver that waits for messages of other processes. `None`: the store needs no
     /// notifier.
     pub(crate) fn listen(&self) -> Option<Listener> {
-        self.first().shard_cache.listen()
+        self.first().all_shards.listen()
     }
 
     pub(crate) fn queue(&self) -> &LocalQueue {

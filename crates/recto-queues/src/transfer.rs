@@ -103,7 +103,7 @@ impl Shard {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
             content.attributes.extend(attributes);
         };
-        let to = Shards::of_destination(&self.shard_cache, dead_letters.to);
+        let to = Shards::of_destination(&self.all_shards, dead_letters.to);
         let target = TransferTarget::Queue(&to, claim);
         let moved = self.transfer(segment, live, seq, target, change).await?;
         self.queue
@@ -127,7 +127,7 @@ impl Shard {
         if target.address == self.address {
             return self.transfer_within_shard(segment, live, seq, Reach::Near).await;
         }
-        let to = Shards::only(self.shard_cache.shard_at(target.address));
+        let to = Shards::only(self.all_shards.shard_at(target.address));
         let target = TransferTarget::Queue(&to, None);
         self.transfer(segment, live, seq, target, remove_dead_letter_attributes)
             .await
@@ -239,14 +239,14 @@ impl Shard {
             event = match moving.step(event) {
                 MoveAction::Source(_, command) => {
                     let response = match self.find(segment.number).await? {
-                        Some(_) => segment.claims.call(command, time).await?,
+                        Some(_) => segment.claims.call(command).await?,
                         None => StateResponse::Gone,
                     };
                     MoveEvent::Source(response)
                 }
                 MoveAction::Shard(address, action) => {
                     if target.address != address {
-                        target = self.shard_cache.shard_at(address);
+                        target = self.all_shards.shard_at(address);
                     }
                     let event = target.execute_append(action, load, time).await?;
                     target.notify_receivers();

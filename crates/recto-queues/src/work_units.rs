@@ -26,7 +26,7 @@ impl Queues {
     /// - No table is free. The work unit has begun, but accepts no messages before it has a table.
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let name = QueueName::new("unit", name)?;
-        let id = QueueId(self.0.shards.context.random());
+        let id = QueueId(self.context().random());
         let command = RegistryCommand::Begin {
             id,
             queue,

@@ -50,8 +50,7 @@ impl Shard {
             let moving = self.dead_letter(segment, live, seq, attempts, Some(claim), BODY_LOST);
             return moving.await.map(drop);
         }
-        let time = self.context.request_timeout;
-        let removed = segment.claims.call(StateCommand::Remove(seq), time).await?;
+        let removed = segment.claims.call(StateCommand::Remove(seq)).await?;
         self.queue
             .counters
             .bodies_lost

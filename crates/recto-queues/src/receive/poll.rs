@@ -145,7 +145,7 @@ impl Shard {
     pub(crate) fn remaining_pause(&self) -> Option<Duration> {
         let (until, is_due) = self
             .empty_poll
-            .until(self.empty_poll.start(&self.shard_cache.notifier))?;
+            .until(self.empty_poll.start(&self.all_shards.notifier))?;
         let left = until.saturating_sub(self.context.environment.now_micros());
         // Ignore a time that has passed. Ignore a time that is too far away, too, because then the clock was
         // set back.
@@ -186,7 +186,7 @@ impl Shard {
     /// Records that a receiver polls the shard now, so that other waiting receivers need not poll
     /// the shard.
     pub(crate) fn begin_poll(&self) -> PollStart {
-        let since = self.empty_poll.start(&self.shard_cache.notifier);
+        let since = self.empty_poll.start(&self.all_shards.notifier);
         let polled_by = self.context.environment.now_micros() + micros(POLL_TIME);
         self.empty_poll.extend(since, polled_by);
         since
@@ -426,8 +426,7 @@ impl Shard {
                 i16::try_from(result.failed_surplus.max(0)).unwrap_or(i16::MAX)
             },
         };
-        let time = self.context.request_timeout;
-        let response = segment.claims.call(claims, time).await.inspect_err(|error| {
+        let response = segment.claims.call(claims).await.inspect_err(|error| {
             if error.kind() == QueueErrorKind::OutcomeUnknown {
                 self.resolve_claim(segment, claims);
             }
@@ -465,8 +464,7 @@ impl Shard {
     fn resolve_claim(self: &Arc<Self>, segment: &Arc<LiveSegment>, command: StateCommand) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
-            let time = shard.context.request_timeout;
-            if let Ok(StateResponse::Claimed(deliveries)) = segment.claims.call(command, time).await {
+            if let Ok(StateResponse::Claimed(deliveries)) = segment.claims.call(command).await {
                 shard.give_back(shard.receipts(&segment, &deliveries));
             }
         });

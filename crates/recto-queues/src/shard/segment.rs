@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use recto_protocol::queues::{
     Chunk, Entry, Head, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _, Segment,
-    Seq, Standing, State, Target, Version,
+    Seq, Standing, State, StateContext, Target, Version,
 };
 
 use crate::cas_loop::CasLoop;
@@ -143,21 +143,12 @@ impl LiveSegment {
 
     /// Returns whether a claim (reservation for a receiver) would get a message, by cached data.
     pub(crate) fn may_claim(&self) -> bool {
-        let absent = State::absent();
-        self.claims.with_cached(|state| {
-            let state = state.unwrap_or(&absent);
-            self.claims
-                .backend
-                .with_context(|context| state.may_claim(context))
-        })
+        self.with_state(State::may_claim)
     }
 
     /// Returns the number of messages that are claimed, given back or being moved, by cached data.
     pub(crate) fn count_pending(&self) -> usize {
-        self.claims.with_cached(|state| {
-            let state = state.filter(|state| state.segment() == self.number);
-            state.map_or(0, |state| state.pending().len())
-        })
+        self.with_own_state(|state| state.pending().len()).unwrap_or(0)
     }
 
     /// Returns the number of messages that receivers have, by cached data.
@@ -192,21 +183,13 @@ impl LiveSegment {
     /// Returns whether a claim (reservation for a receiver) would get a message that was never
     /// received, by cached data.
     pub(crate) fn has_new(&self) -> bool {
-        let absent = State::absent();
-        self.claims.with_cached(|state| {
-            let state = state.unwrap_or(&absent);
-            self.claims.backend.with_context(|context| state.has_new(context))
-        })
+        self.with_state(State::has_new)
     }
 
     /// Returns the time from which a message can be received, by cached data. `None`: no message can be
     /// received until one is sent, given back or resolved.
     pub(crate) fn due(&self) -> Option<Micros> {
-        let absent = State::absent();
-        self.claims.with_cached(|state| {
-            let state = state.unwrap_or(&absent);
-            self.claims.backend.with_context(|context| state.due(context))
-        })
+        self.with_state(State::due)
     }
 
     /// Records the time until which polls skip the segment. Does so only if all its unresolved messages wait
@@ -259,12 +242,7 @@ impl LiveSegment {
 
     /// Returns the number of messages that have expired by the retention bound `by`, by cached data.
     pub(crate) fn count_expired(&self, by: Micros) -> usize {
-        let absent = State::absent();
-        self.claims.with_cached(|state| {
-            let state = state.unwrap_or(&absent);
-            let backend = &self.claims.backend;
-            backend.with_context(|context| state.expired(by, context).len())
-        })
+        self.with_state(|state, context| state.expired(by, context).len())
     }
 
     /// Returns whether a message may have expired by the retention bound `by`. Inspects only
@@ -304,20 +282,18 @@ impl LiveSegment {
     /// Returns whether all messages of the segment are resolved, by cached data.
     fn is_empty(&self) -> bool {
         let count = self.with_log(Log::next);
-        let resolved = self.claims.with_cached(|state| {
-            let state = state.filter(|state| state.segment() == self.number)?;
-            Some(state.resolved().count())
-        });
-        count.is_some_and(|count| resolved.unwrap_or(0) == u32::from(count))
+        count.is_some_and(|count| self.count_resolved() == u32::from(count))
+    }
+
+    /// Returns the number of resolved messages of the segment, by cached data.
+    pub(crate) fn count_resolved(&self) -> u32 {
+        self.with_own_state(|state| state.resolved().count()).unwrap_or(0)
     }
 
     /// Returns the messages to move out of the segment, each with its number of attempts: messages
     /// whose move has begun, and messages whose last allowed attempt has ended.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
-        self.claims.with_cached(|state| {
-            let Some(state) = state.filter(|state| state.segment() == self.number) else {
-                return Vec::new();
-            };
+        let leaving = self.with_own_state(|state| {
             let exhausted = self
                 .claims
                 .backend
@@ -328,28 +304,43 @@ impl LiveSegment {
                 .filter(|(seq, pending)| is_leaving(pending) || exhausted.contains(*seq))
                 .map(|(seq, pending)| (*seq, pending.attempts))
                 .collect()
-        })
+        });
+        leaving.unwrap_or_default()
     }
 
     /// Returns the target of a message that is being moved. `None`: the message is not being moved.
     pub(crate) fn target(&self, seq: Seq) -> Option<Target> {
-        self.claims.with_cached(|state| {
-            let state = state.filter(|state| state.segment() == self.number)?;
-            match state.pending().get(&seq)?.standing {
-                Standing::Leaving(target) => Some(target),
-                _ => None,
-            }
-        })
+        let target = self.with_own_state(|state| match state.pending().get(&seq)?.standing {
+            Standing::Leaving(target) => Some(target),
+            _ => None,
+        });
+        target.flatten()
     }
 
     /// Returns how often the message of a receipt was received. `None`: the message has a newer receipt, or
     /// none.
     pub(crate) fn attempts(&self, receipt: &Receipt) -> Option<u16> {
-        self.claims.with_cached(|state| {
-            let state = state.filter(|state| state.segment() == self.number)?;
+        let attempts = self.with_own_state(|state| {
             let pending = state.pending().get(&receipt.seq)?;
             (pending.claim == receipt.claim).then_some(pending.attempts)
+        });
+        attempts.flatten()
+    }
+
+    /// Calls `look` with the cached state, or else the state of an empty cell, and with the data that
+    /// the evaluation of the state needs.
+    fn with_state<T>(&self, look: impl FnOnce(&State, &StateContext<'_>) -> T) -> T {
+        let absent = State::absent();
+        self.claims.with_cached(|state| {
+            let state = state.unwrap_or(&absent);
+            self.claims.backend.with_context(|context| look(state, context))
         })
+    }
+
+    /// Calls `look` with the cached state. Returns `None` if no state of the segment is cached.
+    pub(crate) fn with_own_state<T>(&self, look: impl FnOnce(&State) -> T) -> Option<T> {
+        self.claims
+            .with_cached(|state| state.filter(|state| state.segment() == self.number).map(look))
     }
 
     /// Calls `look` with the cached log. Returns `None` if no log of the segment is cached.

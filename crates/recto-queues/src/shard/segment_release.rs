@@ -2,7 +2,6 @@
 //! messages are resolved or purged.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use recto_protocol::queues::{
     Head, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateCommand, StateResponse,
@@ -27,18 +26,15 @@ impl Shard {
     /// # Errors
     /// The store is unreachable, or stored data is damaged. Another call continues the release.
     pub(crate) async fn release(self: &Arc<Self>, segment: &LiveSegment, purges: bool) -> Result<Released> {
-        let time = self.context.request_timeout;
         let mut releasing = self.releasing(segment, purges);
         let mut event = ReleaseEvent::Begin;
         loop {
             event = match releasing.step(event) {
                 ReleaseAction::Source(origin, command) => {
-                    ReleaseEvent::Source(self.call_source(origin, command, time).await?)
+                    ReleaseEvent::Source(self.call_source(origin, command).await?)
                 }
-                ReleaseAction::State(command) => {
-                    ReleaseEvent::State(segment.claims.call(command, time).await?)
-                }
-                ReleaseAction::Head(command) => ReleaseEvent::Head(self.head.call(command, time).await?),
+                ReleaseAction::State(command) => ReleaseEvent::State(segment.claims.call(command).await?),
+                ReleaseAction::Head(command) => ReleaseEvent::Head(self.head.call(command).await?),
                 ReleaseAction::Find(number) => ReleaseEvent::Found(self.find(number).await?),
                 ReleaseAction::Over(released) => {
                     if released == Released::Done {
@@ -67,13 +63,8 @@ impl Shard {
     }
 
     /// Sends a command to the state of the segment `origin`, from which a message was moved.
-    pub(crate) async fn call_source(
-        &self,
-        origin: Origin,
-        command: StateCommand,
-        time: Duration,
-    ) -> Result<StateResponse> {
-        let source = self.shard_cache.shard_at(origin.address);
+    pub(crate) async fn call_source(&self, origin: Origin, command: StateCommand) -> Result<StateResponse> {
+        let source = self.all_shards.shard_at(origin.address);
         let is_gone =
             |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
         if source.head.with_cached(|head| head.is_some_and(is_gone)) {
@@ -85,7 +76,7 @@ impl Shard {
         match source.find(origin.segment).await? {
             Some(live) => {
                 let segment = source.segment(origin.segment, live);
-                segment.claims.call(command, time).await
+                segment.claims.call(command).await
             }
             None => Ok(StateResponse::Gone),
         }

@@ -44,7 +44,7 @@ impl TableRecycler {
         loop {
             match self.call(command).await {
                 Err(_) if asked < MAX_RECORD_ATTEMPTS && matches!(command, RingCommand::Emptied(..)) => {
-                    asked += 1
+                    asked += 1;
                 }
                 response => return response,
             }

@@ -43,8 +43,7 @@ impl TableRecycler {
                 KeepAction::Head(command) => call_manifest(&shard, command).await?,
                 KeepAction::Seal(segment, live) => {
                     let segment = shard.segment(segment, live);
-                    let time = self.context.request_timeout;
-                    match segment.log.call(LogCommand::Seal, time).await? {
+                    match segment.log.call(LogCommand::Seal).await? {
                         LogResponse::Sealed(count) => KeepEvent::Sealed(Some(count)),
                         _ => KeepEvent::Sealed(None),
                     }
@@ -59,7 +58,7 @@ impl TableRecycler {
 /// Sends a command to a shard's head (manifest). Returns its response, and the head after the
 /// command.
 pub(crate) async fn call_manifest(shard: &Arc<Shard>, command: HeadCommand) -> Result<KeepEvent> {
-    let response = shard.head.call(command, shard.context.request_timeout).await?;
+    let response = shard.head.call(command).await?;
     Ok(KeepEvent::Head(response, shard.head(false).await?))
 }
 

@@ -37,7 +37,7 @@ impl TableRecycler {
     }
 
     pub(crate) async fn call(&self, command: RingCommand) -> Result<RingResponse> {
-        self.ring.call(command, self.context.request_timeout).await
+        self.ring.call(command).await
     }
 
     /// Makes sure that the ring of body tables has an open table, and that this process has read

@@ -122,11 +122,7 @@ impl LiveSegment {
     /// Returns the number of unresolved messages in a segment that contains `count` messages,
     /// according to the cached state. `None`: `count` is not known, because the segment is open.
     fn count_left(&self, count: Option<Seq>) -> Option<u32> {
-        let resolved = self.claims.with_cached(|state| {
-            let state = state.filter(|state| state.segment() == self.number);
-            state.map_or(0, |state| state.resolved().count())
-        });
-        Some(u32::from(count?).saturating_sub(resolved))
+        Some(u32::from(count?).saturating_sub(self.count_resolved()))
     }
 
     /// Returns the unresolved messages of the segment, each with the kind of its target segment
