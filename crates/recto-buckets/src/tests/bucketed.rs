@@ -24,7 +24,7 @@ use recto_store::{
 
 use self::checks::{
     a_directory_that_is_damaged_is_made_anew, a_partition_that_no_scan_meets_is_marked,
-    ordinary_writes_leave_no_faults, rows_that_lie_astray_are_taken_home,
+    ordinary_writes_leave_no_faults, repairs_nothing_beside_splits, rows_that_lie_astray_are_taken_home,
 };
 use self::lists::{manual_repair_leaves_no_oversized_bucket, partitions_and_their_buckets_are_listed};
 use super::{cells, column, environment, memory, stamps};
@@ -72,6 +72,7 @@ over_each_store! {
     manual_repair_leaves_no_oversized_bucket
     a_scan_lists_each_row_once_while_buckets_are_cut
     ordinary_writes_leave_no_faults
+    repairs_nothing_beside_splits
     rows_that_lie_astray_are_taken_home
     a_directory_that_is_damaged_is_made_anew
     a_partition_that_no_scan_meets_is_marked

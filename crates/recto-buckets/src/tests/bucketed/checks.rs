@@ -255,6 +255,35 @@ pub(super) async fn ordinary_writes_leave_no_faults(shown: Shown) {
     shown.is_well().await;
 }
 
+/// Checks that repairs find no fault, and lose no row, beside writers and deleters, and while splits are made and old
+/// buckets are cleared.
+pub(super) async fn repairs_nothing_beside_splits(shown: Shown) {
+    let writer = tokio::spawn({
+        let shown = shown.clone();
+        async move {
+            for first in (0..ROWS).step_by(20) {
+                shown.put("s", first..first + 20).await;
+                shown.delete("s", first).await;
+                shown.pass().await;
+            }
+        }
+    });
+    // Splits take minutes, and old buckets are cleared after an hour.
+    let pauses_seconds = [7; 40].into_iter().chain([600; 20]);
+    while !writer.is_finished() {
+        assert_eq!(shown.checked(true).await, Vec::new());
+        shown.pass().await;
+    }
+    for seconds in pauses_seconds {
+        assert_eq!(shown.checked(true).await, Vec::new());
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+    assert!(shown.directory("s").await.rows.len() > 5, "it is cut");
+    shown
+        .has("s", &(0..ROWS).filter(|at| at % 20 != 0).collect())
+        .await;
+}
+
 /// Checks that a rejected batch writes no samples. The batch is within the limits as the caller writes it,
 /// but exceeds them with the bucket numbers of its rows.
 #[tokio::test(start_paused = true)]
