@@ -10,7 +10,7 @@
 //! claimed for it are given back. Callers have deadlines. If an operation has no result by its deadline, either nothing
 //! was sent to the store, or the outcome is unknown. The error says which of the two.
 //!
-//! The modules form layers. A module uses only modules that are above it in this table.
+//! The modules form layers. A module uses only modules in its row of this table, or above it.
 //!
 //! | module | content |
 //! |---|---|
