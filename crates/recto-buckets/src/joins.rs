@@ -65,10 +65,19 @@ impl JoinPauses {
         of_place.push((span, now_nanos.saturating_add(pause_nanos)));
     }
 
-    fn covers(&self, place: &PlaceId, key: &[u8], now_nanos: u64) -> bool {
+    /// Returns the first key from `key` on that is in no paused window; `None` if there is none.
+    fn first_outside(&self, place: &PlaceId, key: &[u8], now_nanos: u64) -> Option<Key> {
         let windows = self.lock();
-        let mut of_place = windows.get(place).into_iter().flatten();
-        of_place.any(|(span, end_nanos)| *end_nanos > now_nanos && span.has(key))
+        let of_place = windows.get(place).into_iter().flatten();
+        let paused: Vec<&Span> = of_place
+            .filter(|(_, end_nanos)| *end_nanos > now_nanos)
+            .map(|(span, _)| span)
+            .collect();
+        let mut key = key.to_vec();
+        while let Some(span) = paused.iter().find(|span| span.has(&key)) {
+            key.clone_from(span.end.as_ref()?);
+        }
+        Some(key)
     }
 }
 
@@ -89,31 +98,28 @@ struct Run {
 }
 
 impl PieceStore {
-    /// Queues a check of the joins around the first bucket that a page read, if the page shows a reason for it.
-    pub(crate) fn note_page(&self, place: &Arc<Place>, first: &[u8], read: &RowsRead) {
-        if read.tombstones == 0 && read.buckets.asked.len() < MIN_SPARSE_BUCKETS {
-            return;
-        }
+    /// Queues a check of the joins, if a page shows a reason for it. `span` is the span that the page read, and `last`
+    /// the key of its last row.
+    pub(crate) fn note_page(&self, place: &Arc<Place>, (span, last): (&Span, Option<Key>), read: &RowsRead) {
         let mut buckets = read.buckets.asked.clone();
         buckets.sort_unstable();
         buckets.dedup();
         let is_sparse = buckets.len() >= MIN_SPARSE_BUCKETS;
-        let notice = if is_sparse && has_few_rows(&place.pieced, buckets.len(), read) {
-            Notice::Sparse
-        } else if !is_sparse && read.tombstones > 0 {
-            Notice::Tombstones
-        } else {
-            return;
-        };
-        // If the page read two buckets, the tombstones are more likely in the second one: a page reads on because of
-        // them.
-        let table = &place.pieced.table;
-        let last = read.rows.iter().next_back().filter(|_| !is_sparse);
-        let last = last.and_then(|row| place.key(&clustering_of(table, row)).ok());
-        let key = last.as_deref().unwrap_or(first);
         let now_nanos = self.environment.monotonic_nanos();
-        if !self.pauses.covers(&place.id, key, now_nanos) {
-            self.notices.add(place, notice, key);
+        if is_sparse && has_few_rows(&place.pieced, buckets.len(), read) {
+            // A page of many buckets reads several windows. Check the first one that is not paused.
+            let key = self.pauses.first_outside(&place.id, &span.start, now_nanos);
+            if let Some(key) = key.filter(|key| span.has(key)) {
+                self.notices.add(place, Notice::Sparse, &key);
+            }
+        } else if !is_sparse && read.tombstones > 0 {
+            // If the page read two buckets, the tombstones are more likely in the second one: a page reads on because
+            // of them.
+            let key = last.unwrap_or_else(|| span.start.clone());
+            let unpaused = self.pauses.first_outside(&place.id, &key, now_nanos);
+            if unpaused.as_ref() == Some(&key) {
+                self.notices.add(place, Notice::Tombstones, &key);
+            }
         }
     }
 
@@ -437,6 +443,11 @@ fn is_part_of(size: BucketSize, content: Figures) -> bool {
         BucketSize::Bytes(bytes) => content.bytes <= bytes / JOINED_PART,
         BucketSize::Rows(rows) => content.rows <= rows / JOINED_PART,
     }
+}
+
+/// Returns whether a page may show a reason for a join: several buckets, or tombstones.
+pub(crate) fn may_need_joins(read: &RowsRead) -> bool {
+    read.tombstones > 0 || read.buckets.asked.len() >= MIN_SPARSE_BUCKETS
 }
 
 /// Returns whether a page read so few rows that some of its buckets can be joined: on average, two adjacent buckets fit

@@ -10,8 +10,10 @@ use recto_protocol::buckets::{Directory, DirectoryCopy, Key, ReadAction, ReadEve
 use recto_store::{BucketsRead, ReadOptions, RowsRead, Snapshot, StoreError};
 
 use crate::copies::Taken;
+use crate::copying::clustering_of;
 use crate::directory::Seek;
 use crate::error::{PiecesError, Result};
+use crate::joins::may_need_joins;
 use crate::limits::MAX_PIECES_AT_ONCE;
 use crate::place::{Deadline, Partition, PieceStore};
 use crate::shards;
@@ -70,6 +72,7 @@ impl PieceStore {
             deadline,
             first: None,
         };
+        let whole = span.clone();
         let (mut rest, mut least) = (Some(span), 1);
         while let Some(span) = rest {
             way.span = span;
@@ -77,8 +80,22 @@ impl PieceStore {
             append(&mut read, window, slice.limit);
             rest = behind.filter(|_| read.exhausted);
         }
-        if let Some(first) = &way.first {
-            self.note_page(&way.partition.place, first, &read);
+        if may_need_joins(&read) {
+            let place = &way.partition.place;
+            let last = read.rows.iter().next_back();
+            let last = last.and_then(|row| place.key(&clustering_of(&pieced.table, row)).ok());
+            let end = last.clone().filter(|_| !read.exhausted);
+            let span = match slice.direction {
+                ReadDirection::Forward => Span {
+                    start: way.first.unwrap_or(whole.start),
+                    end: end.or(whole.end),
+                },
+                ReadDirection::Backward => Span {
+                    start: end.unwrap_or(whole.start),
+                    end: whole.end,
+                },
+            };
+            self.note_page(place, (&span, last), &read);
         }
         Ok(read)
     }

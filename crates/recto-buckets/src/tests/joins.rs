@@ -137,7 +137,8 @@ async fn joins_a_thousand_empty_buckets_in_ten_minutes() {
         tokio::time::sleep(CLEARED).await;
         stream.buckets_of_a_page().await;
     }
-    assert_eq!(stream.buckets_of_a_page().await, 1);
+    let buckets = stream.buckets_of_a_page().await;
+    assert!(buckets <= 2, "one bucket more than an empty list: {buckets}");
 }
 
 #[tokio::test(start_paused = true)]
