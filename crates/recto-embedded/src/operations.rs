@@ -15,8 +15,7 @@ use crate::directory::{Directory, Purpose, make_directory, parent, refuse_occupi
 use crate::error::{engine, file, guarded};
 #[cfg(feature = "testing")]
 use crate::expired;
-use crate::log::LogStatistics;
-use crate::shared::{Durable, Shared};
+use crate::shared::Shared;
 use crate::state::{Engine, State, blocking};
 use crate::store::EmbeddedStore;
 use crate::work::{Exclusive, Reply, Work};
@@ -55,8 +54,6 @@ pub struct Statistics {
     pub file_bytes: u64,
     /// Tables, sorted by name.
     pub tables: Vec<TableStatistics>,
-    /// State of the commit log.
-    pub log: LogStatistics,
 }
 
 /// Statistics of one table that can be read quickly.
@@ -171,27 +168,25 @@ impl EmbeddedStore {
         &self,
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<CheckReport, StoreError> {
-        let (pages, log) = self.check_files().await?;
+        let pages = self.check_pages().await?;
         let state = Arc::clone(&self.shared.snapshot()?.state);
         let report: Report = Box::new(progress);
         let mut checked = blocking(move || guarded(|| check::rows(&state, report))).await?;
         checked.page_damage = pages;
-        checked.log_damage = log;
         Ok(checked)
     }
 
-    /// Checks the pages of the data file, and the log. Returns descriptions of their damage.
-    async fn check_files(&self) -> Result<(Option<String>, Option<String>), StoreError> {
-        let path = self.shared.data_file();
-        let pages = move || path.as_deref().map_or(Ok(None), check::pages);
+    async fn check_pages(&self) -> Result<Option<String>, StoreError> {
+        let Some(path) = self.shared.data_file() else {
+            return Ok(None);
+        };
         if self.shared.options.read_only {
-            // A store that is open read-only has no records after its last checkpoint.
-            return blocking(move || Ok((pages()?, None))).await;
+            return blocking(move || check::pages(&path)).await;
         }
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let work: Exclusive = Box::new(move |shared| {
-            let log = settle(shared)?;
-            let _ = sender.send((pages()?, log));
+            settle(shared)?;
+            let _ = sender.send(check::pages(&path)?);
             Ok(())
         });
         self.ask_exclusive(work).await?;
@@ -215,17 +210,7 @@ impl EmbeddedStore {
             });
         }
         let file_bytes = self.shared.data_file().map_or(Ok(0), |path| length(&path))?;
-        let log = self.log_statistics();
-        Ok(Statistics {
-            file_bytes,
-            tables,
-            log,
-        })
-    }
-
-    /// Returns the state of the commit log.
-    pub fn log_statistics(&self) -> LogStatistics {
-        self.shared.log_counters.read()
+        Ok(Statistics { file_bytes, tables })
     }
 
     /// Deletes the expired rows of the whole store now. Without this call, the writer deletes them in the
@@ -257,15 +242,15 @@ impl EmbeddedStore {
     }
 }
 
-/// Checks the log, and then makes all writes durable. Returns a description of the log's damage. If a record
-/// could not be applied, the log stays as it is.
-fn settle(shared: &Shared) -> Result<Option<String>, StoreError> {
-    let damage = shared.log().check()?;
-    if let Err(unapplied) = shared.log().check_applied() {
-        return Ok(Some(unapplied.to_string()));
+/// Makes all writes durable, by a commit that takes effect only after it is completely on disk.
+fn settle(shared: &Shared) -> Result<(), StoreError> {
+    let (current, _) = shared.engine_and_catalog();
+    if let Some(database) = current.writable() {
+        let mut transaction = database.begin_write().map_err(engine)?;
+        transaction.set_quick_repair(true);
+        shared.commit(transaction, None)?;
     }
-    shared.checkpoint(Durable::Now)?;
-    Ok(damage)
+    Ok(())
 }
 
 fn length(path: &Path) -> Result<u64, StoreError> {
@@ -333,7 +318,6 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
             "a store without a directory cannot be compacted",
         )
     })?;
-    shared.log().check_applied()?;
     let data: PathBuf = directory.data_file();
     let bytes_before = length(&data)?;
     let state = Arc::clone(&shared.snapshot()?.state);

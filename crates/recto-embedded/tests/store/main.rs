@@ -4,7 +4,6 @@
 
 mod blocks;
 mod clock;
-mod commit_log;
 mod conformance;
 mod crash;
 mod damage;
