@@ -83,7 +83,7 @@ enum Happening {
 fn clock(second: u64) -> Clock {
     Clock {
         boot_ms: second,
-        wall_ms: second as i64,
+        wall_ms: second.cast_signed(),
     }
 }
 
@@ -108,7 +108,7 @@ impl Registry {
     }
 
     fn writes(&self, state: &mut State, index: usize) -> Option<()> {
-        let now_micros = 1_000 + state.now as Micros * 10 + CLOCK_ERRORS[index];
+        let now_micros = 1_000 + state.now.cast_signed() * 10 + CLOCK_ERRORS[index];
         let lives = |asked: u64| is_registered(clock(asked), clock(state.now), self.protocol());
         state.writers[index] = match state.writers[index] {
             Writer::Idle => Writer::Asks(state.now),
