@@ -201,7 +201,7 @@ async fn after_tickets_were_opened_and_closed() {
             let record = json!({ "id": id, "status": "open", "text": "x".repeat(TEXT_BYTES) });
             DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap()).unwrap()
         };
-        for id in first..first + BATCH as i32 {
+        for id in (first..).take(BATCH) {
             tickets.put(&record(id)).await.unwrap();
         }
         tokio::time::sleep(BATCH_PAUSE).await;
