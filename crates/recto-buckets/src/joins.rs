@@ -203,7 +203,7 @@ impl PieceStore {
         if !groups.is_empty() {
             let stored = self.as_stored(place).await?;
             for group in groups {
-                joins.extend(self.check_join(&stored, &group).await?);
+                joins.extend(self.check_group(&stored, &group).await?);
             }
         }
         Ok((directory, Some(joins)))
@@ -278,28 +278,36 @@ impl PieceStore {
         Ok(run)
     }
 
-    /// Reads all rows of a group, and returns the join; `None` if the group has more rows than its samples
-    /// suggest. `place` must come from [`as_stored`](Self::as_stored).
-    async fn check_join(&self, place: &Place, group: &Group) -> Result<Option<Join>> {
-        let (mut all, mut figures) = (Figures::default(), Vec::new());
-        for (span, piece) in &group.pieces {
-            let fit = |content| group.fits(place.pieced.size, all.plus(content));
-            let content = self.count_rows(place, piece.roles.read, span, &fit).await?;
-            all = all.plus(content);
-            figures.push(content);
-            if !group.fits(place.pieced.size, all) {
-                return Ok(None);
+    /// Reads the rows of a group, and returns its joins: one if the rows fit into one bucket. Samples can suggest fewer
+    /// rows than there are, and then a join ends before the bucket that does not fit. `place` must come from
+    /// [`as_stored`](Self::as_stored).
+    async fn check_group(&self, place: &Place, group: &Group) -> Result<Vec<Join>> {
+        let size = place.pieced.size;
+        let (mut checked, mut part) = (Vec::new(), CheckedGroup::default());
+        for run in group
+            .pieces
+            .chunk_by(|(_, one), (_, next)| one.roles.read == next.roles.read)
+        {
+            let mut of_run = CheckedGroup {
+                buckets: 1,
+                ..CheckedGroup::default()
+            };
+            for (span, piece) in run {
+                let fit = |content| group.fits(size, of_run.content.plus(content));
+                let content = self.count_rows(place, piece.roles.read, span, &fit).await?;
+                of_run.add(span, piece, content);
+            }
+            if !group.fits(size, part.content.plus(of_run.content)) {
+                checked.push(std::mem::take(&mut part));
+            }
+            if group.fits(size, of_run.content) {
+                part.append(of_run);
             }
         }
-        let mean = all.bytes.checked_div(all.rows);
-        let mean = mean.or(group.pieces.first().map(|(_, piece)| piece.sampling.mean));
-        let starts = group.pieces.iter();
-        let starts = starts.map(|(span, piece)| (span.start.clone(), piece.roles.read));
-        Ok(Some(Join {
-            pieces: starts.collect(),
-            sampling: place.pieced.next_sampling(mean.unwrap_or(1)),
-            figures,
-        }))
+        checked.push(part);
+        let least = group.buckets.min(2);
+        let joins = checked.into_iter().filter(|part| part.buckets >= least);
+        Ok(joins.map(|part| part.into_join(place)).collect())
     }
 
     /// Counts the rows of a bucket within a span, and checks that they can be copied. Stops when they do not fit.
@@ -333,6 +341,45 @@ impl PieceStore {
             }
         }
         Ok(content)
+    }
+}
+
+/// Adjacent key ranges whose rows were read.
+#[derive(Debug, Default)]
+struct CheckedGroup {
+    /// Start and bucket of each range.
+    pieces: Vec<(Key, Bucket)>,
+    figures: Vec<Figures>,
+    content: Figures,
+    buckets: usize,
+    /// Mean size of a row, if the ranges have no rows.
+    sampled_mean: Option<u64>,
+}
+
+impl CheckedGroup {
+    fn add(&mut self, span: &Span, piece: &Piece, content: Figures) {
+        self.pieces.push((span.start.clone(), piece.roles.read));
+        self.figures.push(content);
+        self.content = self.content.plus(content);
+        self.sampled_mean.get_or_insert(piece.sampling.mean);
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.pieces.append(&mut other.pieces);
+        self.figures.append(&mut other.figures);
+        self.content = self.content.plus(other.content);
+        self.buckets += other.buckets;
+        self.sampled_mean = self.sampled_mean.or(other.sampled_mean);
+    }
+
+    fn into_join(self, place: &Place) -> Join {
+        let mean = self.content.bytes.checked_div(self.content.rows);
+        let mean = mean.or(self.sampled_mean).unwrap_or(1);
+        Join {
+            pieces: self.pieces,
+            sampling: place.pieced.next_sampling(mean),
+            figures: self.figures,
+        }
     }
 }
 
