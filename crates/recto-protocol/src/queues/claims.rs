@@ -179,8 +179,8 @@ pub enum StateResponse {
     Stale,
     /// The message is being moved to this target, because of this command or an earlier one. The
     /// second value has the number and times of the message's receives (`None`: it was never
-    /// received). If the command was [`Remove`](StateWish::Remove), the message was not removed. If
-    /// it was [`Purge`](StateWish::Purge), at least one message is being moved, and the values are
+    /// received). If the command was [`Remove`](StateCommand::Remove), the message was not removed. If
+    /// it was [`Purge`](StateCommand::Purge), at least one message is being moved, and the values are
     /// those of one such message.
     Leaving(Target, Option<Received>),
     /// The message is not in the log of this segment, as far as this process knows.
@@ -283,7 +283,7 @@ impl State {
         }
     }
 
-    /// Returns the positions of the messages that [`Expire`](StateWish::Expire) resolves. Claimed
+    /// Returns the positions of the messages that [`Expire`](StateCommand::Expire) resolves. Claimed
     /// messages stay, so that no receiver loses a message while it works on it. Messages that
     /// failed for the last time stay, too, because they go to the dead-letter queue, which has its
     /// own retention time.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! When the manifests (lists of live segments) of all shards of a slot are [cleared](Clearing), the
-//! caller [informs the registry](crate::queues::RegistryWish::Cleared), and the next queue can get
+//! caller [informs the registry](crate::queues::RegistryCommand::Cleared), and the next queue can get
 //! the slot. No message of the old queue reaches the next queue. A message on its way into a
 //! segment finds the segment sealed. A process that requests another segment knows only an older
 //! [epoch](Tenure), and the manifest rejects the request.
@@ -33,7 +33,7 @@ pub enum ClearEvent {
     /// Log and state of the segment (message batch). The state was read after the log.
     Read(Log, State),
     /// Response of the state of a source segment (one from which a message was moved). Report
-    /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer lists the
+    /// [`Gone`](StateResponse::Gone) also if the manifest of the source shard no longer lists the
     /// source segment.
     Source(StateResponse),
     /// Response of the state of the segment (message batch) that is being removed.
@@ -73,7 +73,7 @@ pub fn expired_by(retention_seconds: u32, now: Micros) -> Micros {
 
 /// Returns whether all messages of a segment were due by the [retention bound](expired_by), so that
 /// the segment can be sealed and its messages expired. Returns false for a segment without
-/// messages. A newer message may be in the log meanwhile, so the [`Expire`](StateWish::Expire)
+/// messages. A newer message may be in the log meanwhile, so the [`Expire`](StateCommand::Expire)
 /// command evaluates the log again.
 pub fn is_expired(log: &Log, segment: Segment, by: Micros) -> bool {
     let newest = log.messages().map(|(_, _, entry)| entry.due()).max();

@@ -21,7 +21,7 @@ pub enum ReleaseEvent {
     /// The caller starts the release, or continues it after an action failed.
     Begin,
     /// Any response of the state of a source segment, from which a message was moved. Report
-    /// [`Gone`](StateAnswer::Gone) also if the manifest of the source shard no longer lists the
+    /// [`Gone`](StateResponse::Gone) also if the manifest of the source shard no longer lists the
     /// source segment.
     Source(StateResponse),
     /// Response of the state of the segment (message batch) that is being released.

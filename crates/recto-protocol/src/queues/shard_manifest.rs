@@ -139,7 +139,7 @@ pub enum HeadResponse {
     OldRing,
     /// The caller's epoch (use of the slot) is older than the manifest's: the queue was deleted.
     NoQueue,
-    /// The manifest does not exist yet, so no [fence](HeadWish::Fence) has reached it. Read the
+    /// The manifest does not exist yet, so no [fence](HeadCommand::Fence) has reached it. Read the
     /// ring with serial consistency, now that the queue has its slot, and send a fence with the
     /// ring's version first.
     Absent,

@@ -78,7 +78,7 @@ pub enum KeepAction {
 }
 
 /// Task that tells one shard that a body table is closing. When all shards know it, the caller
-/// reports the table as [fenced](RingWish::Fenced), in the lifetime that the ring showed before the
+/// reports the table as [fenced](RingCommand::Fenced), in the lifetime that the ring showed before the
 /// first shard learned of it.
 ///
 /// After the fence, no process can open a segment in the table, because its ring would be older

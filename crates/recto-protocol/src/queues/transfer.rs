@@ -27,7 +27,7 @@ use crate::queues::shard_manifest::{HeadCommand, Live, Reach};
 pub enum MoveEvent {
     /// Start the move.
     Begin,
-    /// Response of the state of the source segment. Report [`Gone`](StateAnswer::Gone) also if the
+    /// Response of the state of the source segment. Report [`Gone`](StateResponse::Gone) also if the
     /// manifest of the source shard no longer lists the segment.
     Source(StateResponse),
     /// Event in the target shard.
