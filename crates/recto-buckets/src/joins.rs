@@ -65,7 +65,8 @@ impl JoinPauses {
         of_place.push((span, now_nanos.saturating_add(pause_nanos)));
     }
 
-    /// Returns the first key from `key` on that is in no paused window; `None` if there is none.
+    /// Returns `key`, or the first key after it that is in no paused window. Returns `None` if all later keys are
+    /// paused.
     fn first_outside(&self, place: &PlaceId, key: &[u8], now_nanos: u64) -> Option<Key> {
         let windows = self.lock();
         let of_place = windows.get(place).into_iter().flatten();

@@ -81,7 +81,7 @@ impl Notices {
     }
 
     pub(crate) fn add(&self, place: &Arc<Place>, notice: Notice, key: &[u8]) {
-        // Time buckets are never split or joined. Only the entries of empty ones are removed.
+        // Time buckets are never split or joined, but the entries of empty time buckets are removed.
         if place.pieced.times.is_some() && notice != Notice::Sparse {
             return;
         }

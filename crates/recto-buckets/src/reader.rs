@@ -72,7 +72,6 @@ impl PieceStore {
             deadline,
             first: None,
         };
-        let whole = span.clone();
         let (mut rest, mut least) = (Some(span), 1);
         while let Some(span) = rest {
             way.span = span;
@@ -80,7 +79,9 @@ impl PieceStore {
             append(&mut read, window, slice.limit);
             rest = behind.filter(|_| read.exhausted);
         }
-        if may_need_joins(&read) {
+        if may_need_joins(&read)
+            && let Some(whole) = pieced.span(&slice.from, &slice.to)?
+        {
             let place = &way.partition.place;
             let last = read.rows.iter().next_back();
             let last = last.and_then(|row| place.key(&clustering_of(&pieced.table, row)).ok());

@@ -1,8 +1,8 @@
 //! Registry of the existing time buckets (buckets for fixed periods of time) on stores without
-//! transactions. Writers only add entries.
+//! transactions. Writers add entries, and a background task removes those of empty buckets.
 //!
 //! A plain write adds the entry of a bucket before the first row of the bucket is written, and each page reads the
-//! registry. So no page misses a row that was acknowledged before the page was read. A time bucket is never split. A
+//! registry. Therefore, no page misses a row that was acknowledged before the page was read. A time bucket is never split. A
 //! process may use an entry that it wrote as long as a cached range map, because the entry of an empty bucket can be
 //! removed (`unregistering`). An entry without rows is harmless. Readers use the registry like a range map. In it, the
 //! key range of each bucket ends at the start of the next existing bucket, because there are no rows between them.
@@ -217,8 +217,8 @@ impl PieceStore {
     async fn write_entry(&self, place: &Place, bucket: &TimeBucket, deadline: Deadline) -> Result<Clock> {
         let asked = self.clock();
         let read = self.entry_at(place, &bucket.start, deadline).await?;
-        let is_new = read.as_ref().is_none_or(|read| read.registration().is_removed);
         let read = read.map(|read| read.registration());
+        let is_new = read.is_none_or(|read| read.is_removed);
         let stamp = Stamp(registration_stamp(read, (self.stamps)().0, self.protocol));
         // Mark bucket 0, because scans find a partition only there.
         let root = place.pieced.mark_root(&place.partition, stamp);

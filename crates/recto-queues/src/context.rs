@@ -35,7 +35,7 @@ pub(crate) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// Store that holds queues, with what each request to the store needs. Cheap to clone.
+/// Store of the queues, with its tables, the clocks and the limits that its requests use. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct QueueContext {
     pub(crate) store: Arc<dyn Store>,
@@ -186,8 +186,8 @@ impl QueueContext {
         usize::from(drawn) % end.max(1)
     }
 
-    /// Returns the options for reads of versioned cells (rows changed by compare-and-set). Such a
-    /// read sees every conditional write that was decided.
+    /// Returns the options for reads of versioned cells (rows changed by compare-and-set). The
+    /// read returns the result of every decided conditional write.
     pub(crate) fn read_options(&self) -> ReadOptions {
         ReadOptions {
             consistency: self.store.serial_consistency(),
@@ -197,7 +197,7 @@ impl QueueContext {
     }
 
     /// Reads a table of versioned cells (rows changed by compare-and-set). Retries if the node does
-    /// not know the table yet, because the table was just created. Such tables are never dropped.
+    /// not know the table yet, because the table was just created. Tables of versioned cells are never dropped.
     pub(crate) async fn retry_unknown_table<T, F>(&self, read: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,

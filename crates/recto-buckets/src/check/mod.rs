@@ -17,7 +17,7 @@
 //! | module | content |
 //! |---|---|
 //! | `fault` | [`Fault`]: fault of buckets |
-//! | `routes` | where a write of a row would go, and the fault of a row or sample elsewhere |
+//! | `routes` | destination of a write of a row, and the fault of a row or sample elsewhere |
 //! | `directories` | stage of range maps |
 //! | `registry` | stage of the registry, and repair of its entries |
 //! | `rebuilding` | stage of existing buckets, and reconstruction of range maps |

@@ -51,7 +51,7 @@ impl BucketCheck {
                 if self.engine.has_range_map(&place).await? {
                     continue;
                 }
-                // Only a range map can have assigned a number other than 0.
+                // A number other than 0 can only come from a range map.
                 if lies.0 != Bucket(0) {
                     self.ruin(&place, FaultKind::Lost, String::new());
                 } else if self.engine.is_first_met(&place, lies, &Span::all()).await? {

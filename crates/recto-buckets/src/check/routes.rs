@@ -1,4 +1,4 @@
-//! Where a write of a row would go, and the fault of a stored row or sample elsewhere.
+//! Finds where a write of a row would go, and judges rows and samples that are stored elsewhere.
 //!
 //! A state that ordinary writes can cause is not a fault, even if it is inexact. For example, a writer
 //! that replaces a large row by a smaller one does not know that the large row was sampled. A writer of a
@@ -36,7 +36,7 @@ pub(super) struct Router {
     window: Option<Directory>,
 }
 
-/// Where a write of a row would go, compared with where the row is stored.
+/// Destination of a write of a row, compared with the place where the row is stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Route {
     /// Bucket and shard from which the row is read.

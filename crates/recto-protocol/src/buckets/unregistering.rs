@@ -8,7 +8,7 @@
 //! 2. It writes the entry at its own clock, or two microseconds above the entry that it read, whichever is later
 //!    ([`registration_stamp`]).
 //!
-//! So a process that uses a bucket changes the timestamp of the entry again and again. A process removes the entry of
+//! A process that uses a bucket therefore changes the timestamp of the entry repeatedly. A process removes the entry of
 //! an empty bucket by these steps:
 //!
 //! 1. It reads the entry, and waits until no process uses an earlier registration ([`unregister_wait_ms`]).

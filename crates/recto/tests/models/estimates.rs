@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto::schema::Schema;
-use recto::store::Limits;
-use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto::{Count, DynamicRecord, Environment, OpenOptions, Page, PageQuery, Recto, Value};
+use recto::{Count, DynamicRecord, Environment, Page, PageQuery, Recto, Value};
 use serde_json::json;
 
-use crate::virtual_time::environment;
+use crate::virtual_time::{environment, open_as_cassandra};
 
 const SCHEMA: &str = r#"
 [collection.log]
@@ -34,18 +32,7 @@ struct Log {
 impl Log {
     async fn new(seed: u64) -> Self {
         let environment = environment(seed);
-        // Use the limits of Cassandra.
-        let limits = Limits {
-            remote: true,
-            leaves_tombstones: true,
-            sees_conflicts: false,
-            transactions: false,
-            ..DEFAULT_LIMITS
-        };
-        let store = MemoryStore::with_limits(environment.clone(), limits);
-        let options = OpenOptions::new().environment(environment.clone());
-        let recto = Recto::with_store(Arc::new(store), options).await.unwrap();
-        recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+        let recto = open_as_cassandra(&environment, &Schema::parse(SCHEMA).unwrap()).await;
         Self {
             recto,
             environment,

@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use recto::schema::Schema;
-use recto::store::Limits;
-use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto::{DynamicRecord, OpenOptions, Recto, Value};
+use recto::{DynamicRecord, Recto, Value};
 use recto_testkit::generate::{Rng, rng};
 use serde_json::json;
 
-use crate::virtual_time::environment;
+use crate::virtual_time::{environment, open_as_cassandra};
 
 /// Number of rows of a page.
 const PAGE_ROWS: u32 = 50;
-/// Size of a text. With the other cells, about 100 rows fit into a bucket of 64 KiB.
+/// Size of the text of a row, in bytes. About 100 rows with all their cells fit into a bucket of 64 KiB.
 const TEXT_BYTES: usize = 500;
 /// Approximate number of rows that fit into a bucket of 64 KiB.
 const ROWS_OF_A_BUCKET: u32 = 105;
@@ -64,20 +62,8 @@ struct Lists {
 
 impl Lists {
     async fn new(seed: u64, target: &str) -> Self {
-        let environment = environment(seed);
-        let limits = Limits {
-            remote: true,
-            leaves_tombstones: true,
-            sees_conflicts: false,
-            transactions: false,
-            ..DEFAULT_LIMITS
-        };
-        let store = MemoryStore::with_limits(environment.clone(), limits);
-        let options = OpenOptions::new().environment(environment);
-        let recto = Recto::with_store(Arc::new(store), options).await.unwrap();
-        recto.apply(&schema(target)).await.unwrap();
         Self {
-            recto,
+            recto: open_as_cassandra(&environment(seed), &schema(target)).await,
             random: rng(seed),
             there: BTreeSet::new(),
         }

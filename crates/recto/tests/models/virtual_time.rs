@@ -1,8 +1,12 @@
-//! Environment with virtual time and repeatable pseudorandom numbers.
+//! Environment with virtual time and repeatable pseudorandom numbers, and a store in memory that uses it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use recto::Environment;
+use recto::schema::Schema;
+use recto::store::Limits;
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::{Environment, OpenOptions, Recto};
 use recto_model::environment::Source;
 
 /// Source of virtual time, in which tasks sleep, and of repeatable pseudorandom numbers.
@@ -39,4 +43,20 @@ pub(crate) fn environment(seed: u64) -> Environment {
         start: tokio::time::Instant::now(),
         drawn: AtomicU64::new(seed.wrapping_mul(0xD1B5_4A32_D192_ED03)),
     })
+}
+
+/// Opens a store in memory that has the limits of Cassandra, and applies a schema.
+pub(crate) async fn open_as_cassandra(environment: &Environment, schema: &Schema) -> Recto {
+    let limits = Limits {
+        remote: true,
+        leaves_tombstones: true,
+        sees_conflicts: false,
+        transactions: false,
+        ..DEFAULT_LIMITS
+    };
+    let store = MemoryStore::with_limits(environment.clone(), limits);
+    let options = OpenOptions::new().environment(environment.clone());
+    let recto = Recto::with_store(Arc::new(store), options).await.unwrap();
+    recto.apply(schema).await.unwrap();
+    recto
 }

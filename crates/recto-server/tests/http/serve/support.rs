@@ -186,11 +186,16 @@ impl Served {
 
     /// Sends bytes on a new connection, and reads until the connection ends.
     pub(crate) async fn send(&self, bytes: &[u8]) -> Reply {
+        Reply::parse(&self.exchange(bytes).await)
+    }
+
+    /// Sends bytes on a new connection. Returns the text that the server sends until the connection ends.
+    async fn exchange(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         // Ignore an error: a server that rejects early may close the connection before it gets all
         // bytes.
         let _ = stream.write_all(bytes).await;
-        Reply::parse(&read_to_end(&mut stream).await)
+        read_to_end(&mut stream).await
     }
 
     /// Sends a request with the given header lines.
@@ -226,9 +231,7 @@ impl Served {
         let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let answer = async {
             loop {
-                let mut stream = self.connect().await;
-                let _ = stream.write_all(request).await;
-                let answer = read_to_end(&mut stream).await;
+                let answer = self.exchange(request).await;
                 if !answer.is_empty() {
                     return Reply::parse(&answer).body;
                 }
