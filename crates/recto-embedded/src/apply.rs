@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use recto_store::{RowsMet, StoreError};
-use redb::{ReadableTable as _, WriteTransaction};
+use redb::ReadableTable as _;
 
 use crate::batch::{Action, Batch, Change};
 use crate::blocks::{self, BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
 use crate::catalog::{Catalog, StoredTable, different};
 use crate::damage::damaged;
 use crate::error::engine;
+use crate::log::Transaction;
 use crate::row::{Damage, Row, StoredRow};
 use crate::runs::Runs;
-use crate::state::RowsDefinition;
 use crate::walk::{RowsTable, find, find_edge};
 use crate::work::Reply;
 
@@ -23,7 +23,7 @@ const PARTLY_DELETED_ROWS: usize = 10_000;
 
 /// Tables of the engine that a write transaction has opened. They are closed before the transaction commits.
 pub(crate) struct OpenTables<'t> {
-    transaction: &'t WriteTransaction,
+    transaction: &'t Transaction,
     open: HashMap<u32, RowsTable<'t>>,
     /// Open tables of blocks (row counts by key range), by the id of the table whose rows the blocks count.
     blocks: HashMap<u32, RowsTable<'t>>,
@@ -38,7 +38,7 @@ pub(crate) struct OpenTables<'t> {
 }
 
 impl<'t> OpenTables<'t> {
-    pub(crate) fn new(transaction: &'t WriteTransaction) -> Self {
+    pub(crate) fn new(transaction: &'t Transaction) -> Self {
         Self {
             transaction,
             open: HashMap::new(),
@@ -56,10 +56,7 @@ impl<'t> OpenTables<'t> {
 
     pub(crate) fn rows(&mut self, table: &StoredTable) -> Result<&mut RowsTable<'t>, StoreError> {
         if !self.open.contains_key(&table.id) {
-            let rows = self
-                .transaction
-                .open_table(RowsDefinition::new(&table.rows))
-                .map_err(engine)?;
+            let rows = self.transaction.open(&table.rows)?;
             self.open.insert(table.id, rows);
         }
         Ok(self.open.get_mut(&table.id).expect("it was opened above"))
@@ -81,8 +78,7 @@ impl<'t> OpenTables<'t> {
         if let Some(open) = self.blocks.remove(&table.id) {
             return Ok(Some(open));
         }
-        let open = self.transaction.open_table(RowsDefinition::new(&blocks.rows));
-        open.map(Some).map_err(engine)
+        self.transaction.open(&blocks.rows).map(Some)
     }
 
     pub(crate) fn return_blocks(&mut self, table: u32, blocks: RowsTable<'t>) {
@@ -125,9 +121,7 @@ impl<'t> OpenTables<'t> {
     }
 
     fn open_sums(&self, sums: &StoredTable) -> Result<RowsTable<'t>, StoreError> {
-        self.transaction
-            .open_table(RowsDefinition::new(&sums.rows))
-            .map_err(engine)
+        self.transaction.open(&sums.rows)
     }
 
     /// Removes and returns the tables that need sums over their blocks (row counts by key range). Call this
@@ -653,7 +647,7 @@ impl<'t> Applier<'t> {
             self.tally.look_ahead(from, to)?;
             let mut partly: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             let mut failed = None;
-            rows.retain_in::<&[u8], _>(from..to, |key, stored| {
+            rows.retain_in(from..to, |key, stored| {
                 if failed.is_some() || partly.len() == PARTLY_DELETED_ROWS {
                     return true;
                 }

@@ -17,6 +17,7 @@ use crate::clock::Now;
 use crate::copy::{Counter, Report, total_rows};
 use crate::damage::{damaged, hex};
 use crate::error::{engine, file, guarded};
+use crate::files::read_at;
 use crate::keys;
 use crate::limits::MAX_PROBLEMS;
 use crate::row::{Damage, Row, StoredRow};
@@ -32,6 +33,8 @@ const CHECK_CACHE_BYTES: usize = 64 << 20;
 pub struct CheckReport {
     /// Damage of the pages of the file, if there is any.
     pub page_damage: Option<String>,
+    /// Damage of the commit log, if there is any.
+    pub log_damage: Option<String>,
     /// Checked tables, sorted by name, each with its number of rows.
     pub tables: Vec<CheckedTable>,
     /// Number of rows that the check read.
@@ -49,7 +52,7 @@ pub struct CheckReport {
 impl CheckReport {
     /// Returns whether the check found no damage.
     pub fn is_sound(&self) -> bool {
-        self.page_damage.is_none() && self.problem_count == 0
+        self.page_damage.is_none() && self.log_damage.is_none() && self.problem_count == 0
     }
 }
 
@@ -311,24 +314,6 @@ impl Overlay {
         after.fill(0);
         read_at(&self.file, offset, inside)
     }
-}
-
-#[cfg(unix)]
-pub(crate) fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
-}
-
-#[cfg(windows)]
-pub(crate) fn read_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
-    while !out.is_empty() {
-        let read = std::os::windows::fs::FileExt::seek_read(file, out, offset)?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        offset += read as u64;
-        out = &mut out[read..];
-    }
-    Ok(())
 }
 
 impl StorageBackend for Overlay {

@@ -1,11 +1,10 @@
 //! Copy of a snapshot into a new data file, with pages that are filled in key order. Backups and compaction use it.
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
 use recto_store::StoreError;
-use redb::{CursorError, CursorMut, ReadableTableMetadata as _};
+use redb::{CursorError, ReadableTableMetadata as _};
 
 use crate::blocks::{self, Block, Builder, TARGET_ROWS};
 use crate::catalog::{self, CATALOG, StoredTable};
@@ -13,9 +12,9 @@ use crate::clock::Now;
 use crate::damage::damaged;
 use crate::data::create_data;
 use crate::error::{engine, guarded};
-use crate::meta::META;
+use crate::log::{LOG_ENTRY, META_NAME, Transaction, WriteCursor};
 use crate::row::{Damage, StoredRow};
-use crate::state::{OpenTable, RowsDefinition, State};
+use crate::state::{OpenTable, State};
 use crate::verified::Met;
 use crate::walk::RowsTable;
 
@@ -93,28 +92,26 @@ pub(crate) fn copy(
     let copied = guarded(|| {
         let mut database = create_data(path, cache_bytes, met)?;
         let mut counter = Counter::new(total_rows(state)?, report);
-        let mut transaction = database.begin_write().map_err(engine)?;
-        transaction.set_quick_repair(true);
+        let transaction = Transaction::begin_copy(&database)?;
         {
-            let mut meta = transaction.open_table(META).map_err(engine)?;
-            let mut definitions = transaction.open_table(CATALOG).map_err(engine)?;
+            let mut meta = transaction.open(META_NAME)?;
+            let mut definitions = transaction.open_catalog(redb::TableHandle::name(&CATALOG))?;
             for (name, value) in state.meta()? {
-                meta.insert(name.as_slice(), value.as_slice()).map_err(engine)?;
+                // The log belongs to the store, so a compacted file still has its position, and a backup has
+                // none.
+                if name == LOG_ENTRY && rows == Rows::All {
+                    continue;
+                }
+                meta.insert(&name, &value).map_err(engine)?;
             }
             for stored in state.catalog.iter() {
                 let definition = catalog::encode(stored);
                 definitions
-                    .insert(stored.definition.name().as_bytes(), definition.as_slice())
+                    .insert(stored.definition.name().as_bytes(), &definition)
                     .map_err(engine)?;
-                let mut target = transaction
-                    .open_table(RowsDefinition::new(&stored.rows))
-                    .map_err(engine)?;
+                let mut target = transaction.open(&stored.rows)?;
                 let source = state.open_stored(stored)?;
-                let open = |companion: &Arc<StoredTable>| {
-                    transaction
-                        .open_table(RowsDefinition::new(&companion.rows))
-                        .map_err(engine)
-                };
+                let open = |companion: &Arc<StoredTable>| transaction.open(&companion.rows);
                 let mut open_blocks = stored.blocks.as_ref().map(open).transpose()?;
                 {
                     let mut blocks = match stored.blocks.as_deref().zip(open_blocks.as_mut()) {
@@ -132,6 +129,8 @@ pub(crate) fn copy(
                 }
             }
         }
+        let (mut transaction, _) = transaction.into_parts();
+        transaction.set_quick_repair(true);
         transaction.commit().map_err(engine)?;
         // Compact the copy. The engine doubles the size of a growing file and uses both ends of the new half.
         // It can therefore cut off free pages only after it has moved the last pages.
@@ -154,9 +153,7 @@ fn copy_rows(
 ) -> Result<(), StoreError> {
     let table = &source.stored;
     let mut now = Now::new(&state.environment);
-    let mut cursor = target
-        .upper_bound_mut(Bound::<&[u8]>::Unbounded)
-        .map_err(engine)?;
+    let mut cursor = target.end_mut().map_err(engine)?;
     for entry in source.rows.range::<&[u8]>(..).map_err(engine)? {
         let (key, value) = entry.map_err(engine)?;
         let (key, value) = (key.value(), value.value());
@@ -181,7 +178,7 @@ fn copy_rows(
 struct BlockCopy<'t, 'c> {
     blocks: &'t StoredTable,
     builder: Builder<'t>,
-    target: CursorMut<'c, &'static [u8], &'static [u8]>,
+    target: WriteCursor<'c>,
 }
 
 impl<'t, 'c> BlockCopy<'t, 'c> {
@@ -194,9 +191,7 @@ impl<'t, 'c> BlockCopy<'t, 'c> {
         Ok(Self {
             blocks,
             builder: Builder::new(table, Vec::new(), TARGET_ROWS),
-            target: target
-                .upper_bound_mut(Bound::<&[u8]>::Unbounded)
-                .map_err(engine)?,
+            target: target.end_mut().map_err(engine)?,
         })
     }
 
@@ -214,7 +209,7 @@ impl<'t, 'c> BlockCopy<'t, 'c> {
 fn put_block(
     table: &StoredTable,
     (lower, block): (Vec<u8>, Block),
-    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
+    target: &mut WriteCursor<'_>,
 ) -> Result<(), StoreError> {
     let mut value = Vec::new();
     blocks::encode_block(table, &lower, block, &mut value);
@@ -223,7 +218,7 @@ fn put_block(
 
 fn put_entry(
     table: &StoredTable,
-    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
+    target: &mut WriteCursor<'_>,
     key: &[u8],
     value: &[u8],
 ) -> Result<(), StoreError> {

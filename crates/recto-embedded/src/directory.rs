@@ -5,6 +5,7 @@
 //! | `format` | text: the kind of this directory, and the version of its format; read before all other files |
 //! | `lock` | text: the process that has the store open, and its address if it serves the store; locked while open |
 //! | `data.redb` | data |
+//! | `log.0`, `log.1` | commit log (module `log`) |
 //! | `data.redb.new` | data file that is being created; not valid until it is renamed |
 //! | `backup.redb.new` | data file of a backup that is being made; until it is complete, the directory is not a store |
 //!
@@ -18,8 +19,11 @@ use recto_store::{StoreError, StoreErrorKind};
 
 use crate::error::{corrupt, file};
 
-/// Version of the directory's format, and of all its content that has no own version.
-pub const STORE_FORMAT_VERSION: u32 = 1;
+/// Version of the directory's format, and of all its content that has no own version. Version 2 has a commit
+/// log. A store of version 1 gets version 2 before its first log file.
+pub const STORE_FORMAT_VERSION: u32 = 2;
+/// Oldest version of the directory's format that this release reads.
+const OLDEST_STORE_FORMAT: u32 = 1;
 
 /// First words of the `format` file, which show that the directory is a store.
 const FORMAT_WORDS: &str = "recto-embedded";
@@ -305,6 +309,16 @@ pub(crate) fn write_format(path: &Path) -> Result<(), StoreError> {
     sync_directory(path)
 }
 
+/// Stores the current format version in the `format` file of a store that has an older one.
+pub(crate) fn raise_format(path: &Path) -> Result<(), StoreError> {
+    let format = read_text(&path.join(FORMAT_FILE));
+    let format = format.map_err(|error| file("cannot read the format file", error))?;
+    if format.trim_end() == format!("{FORMAT_WORDS} {STORE_FORMAT_VERSION}") {
+        return Ok(());
+    }
+    write_format(path)
+}
+
 /// Syncs a directory, so that created and renamed files keep their names after a crash.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
@@ -412,10 +426,13 @@ fn check_contents(path: &Path) -> Result<Contents, StoreError> {
             corrupt(format!("the format file of {place} does not belong to a store"))
                 .with_hint("check the path, or restore the directory from a backup")
         })?;
-    if version != STORE_FORMAT_VERSION {
+    if !(OLDEST_STORE_FORMAT..=STORE_FORMAT_VERSION).contains(&version) {
         return Err(StoreError::new(
             StoreErrorKind::Version,
-            format!("{place} has format {version}; this release reads format {STORE_FORMAT_VERSION}"),
+            format!(
+                "{place} has format {version}; this release reads formats {OLDEST_STORE_FORMAT} to \
+                 {STORE_FORMAT_VERSION}"
+            ),
         )
         .with_hint("open the store with the release that created it, or with a newer one"));
     }

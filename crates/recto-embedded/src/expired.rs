@@ -6,14 +6,12 @@
 use std::time::Duration;
 
 use recto_store::{StoreError, StoreErrorKind};
-use redb::WriteTransaction;
 
 use crate::blocks::{DeletedBlock, delete_expired};
 use crate::catalog::StoredTable;
-use crate::error::engine;
+use crate::log::Transaction;
 use crate::meta;
-use crate::shared::Shared;
-use crate::state::RowsDefinition;
+use crate::shared::{Durable, Shared};
 
 /// Minimum time between the starts of two passes over the store that delete expired rows.
 pub(crate) const PASS_EVERY: Duration = Duration::from_secs(600);
@@ -51,8 +49,7 @@ pub(crate) fn step(shared: &Shared, from: Position) -> Result<Option<Position>, 
         let nanos = shared.environment.monotonic_nanos().saturating_sub(begun_nanos);
         rows >= MAX_STEP_ROWS || Duration::from_nanos(nanos) >= MAX_STEP_TIME
     };
-    let mut transaction = database.begin_write().map_err(engine)?;
-    transaction.set_quick_repair(shared.wants_quick_repair());
+    let transaction = Transaction::begin(database)?;
     let (mut position, mut rows) = (Some(from), 0);
     while let Some(at) = position.take() {
         // Search for the next id, because the catalog is sorted by name and a pass visits the tables by id.
@@ -79,14 +76,14 @@ pub(crate) fn step(shared: &Shared, from: Position) -> Result<Option<Position>, 
         }
     }
     if rows == 0 {
-        transaction.abort().map_err(engine)?;
+        transaction.abort()?;
         return Ok(position);
     }
     let recorded = shared.clock.due_trusted();
     if let Some(micros) = recorded {
         meta::set_clock_record(&transaction, micros)?;
     }
-    shared.commit(transaction, None)?;
+    shared.commit(transaction, None, Durable::Now)?;
     if let Some(micros) = recorded {
         shared.clock.set_recorded(micros);
     }
@@ -94,7 +91,7 @@ pub(crate) fn step(shared: &Shared, from: Position) -> Result<Option<Position>, 
 }
 
 fn delete_in(
-    transaction: &WriteTransaction,
+    transaction: &Transaction,
     table: &StoredTable,
     from: &[u8],
     now_seconds: u32,
@@ -102,7 +99,7 @@ fn delete_in(
     let Some(blocks) = &table.blocks else {
         return Ok(None);
     };
-    let open = |rows: &str| transaction.open_table(RowsDefinition::new(rows)).map_err(engine);
+    let open = |rows: &str| transaction.open(rows);
     let (mut rows, mut entries) = (open(&table.rows)?, open(&blocks.rows)?);
     let mut sums = match &table.sums {
         Some(sums) => Some(open(&sums.rows)?),

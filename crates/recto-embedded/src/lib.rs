@@ -14,17 +14,20 @@
 //! | `blocks` | numbers of rows by block, for tables that count their rows |
 //! | `walk` | entries in order, from an edge that is verified |
 //! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by timestamps |
+//! | `log` | the commit log: small groups become durable by one append and one sync |
 //! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, described in `docs/format.md` |
 //!
 //! # Durability
 //!
-//! An acknowledged write is on disk: the caller gets the answer after the commit that contains the write.
+//! An acknowledged write is on disk: the caller gets the answer after the write is in the commit log, or in a
+//! durable commit of the engine. When the store is opened after a crash, it applies the records of the log
+//! that the engine does not contain (`docs/design/commit-log.md`).
 //! [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not relaxed. A crash
 //! loses only relaxed writes, each as a whole, the newest first.
 //!
-//! A store opens at once after its process was killed. If a store has at least [`QUICK_REPAIR_BYTES`] of
-//! data, every durable commit also saves the state of the engine's allocator, and syncs twice. This bounds
-//! the time to open the store. If the last commit before the crash did not save this state, the engine reads
+//! A store opens at once after its process was killed. If a store has a commit log, or at least
+//! [`QUICK_REPAIR_BYTES`] of data, every durable commit also saves the state of the engine's allocator, and
+//! syncs twice. This bounds the time to open the store. If the last commit before the crash did not save this state, the engine reads
 //! the whole file, even if earlier commits saved it. Reading a smaller file is quick too, so commits to it
 //! sync only once. Relaxed commits are only in memory, and a crash returns the store to its last durable
 //! commit.
@@ -70,11 +73,13 @@ mod describe;
 mod directory;
 mod error;
 mod expired;
+mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
 mod limits;
+mod log;
 mod meta;
 mod operations;
 mod options;
@@ -102,6 +107,13 @@ pub use directory::{STORE_FORMAT_VERSION, StoreHolder, refuse_occupied, store_ho
 pub use limits::{
     MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_PROBLEMS, MAX_RELAXED_BYTES, MAX_REQUEST_BYTES,
     MAX_WAITING_BYTES, MAX_WAITING_REQUESTS,
+};
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use log::LogStorage;
+pub use log::{
+    DEFAULT_CHECKPOINT_AFTER, DEFAULT_LOG_BYTES, FIRST_LOG_BYTES, IDLE_BEFORE_CHECKPOINT, LOG_FORMAT_VERSION,
+    LogStatistics, MAX_LOG_BYTES, MAX_RECORD_AGE, MAX_RECORD_BYTES,
 };
 pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
 pub use options::{DEFAULT_CACHE_BYTES, EmbeddedOptions};

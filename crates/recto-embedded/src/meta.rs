@@ -1,12 +1,13 @@
 //! Single values of a store, such as its newest timestamp, by name (`docs/format.md`).
 
 use recto_store::{StoreError, StoreErrorKind};
-use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 
 use crate::error::{corrupt, engine};
+use crate::log::{META_NAME, Transaction};
 
 /// Table of the engine that stores single values by name.
-pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("meta");
+pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new(META_NAME);
 /// Name in [`META`] of the id that the next table gets.
 const NEXT_TABLE: &[u8] = b"next table";
 /// Name in [`META`] of the newest timestamp of a plain write.
@@ -17,8 +18,8 @@ const CLOCK: &[u8] = b"clock";
 const CLOCK_FORMAT_VERSION: u8 = 1;
 
 /// Returns the id for a new table, and increases the stored id, so that no id is used twice.
-pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, StoreError> {
-    let mut meta = transaction.open_table(META).map_err(engine)?;
+pub(crate) fn take_table_number(transaction: &Transaction) -> Result<u32, StoreError> {
+    let mut meta = transaction.open(META_NAME)?;
     let stored = meta.get(NEXT_TABLE).map_err(engine)?;
     let number = match stored.as_ref().map(redb::AccessGuard::value) {
         None => 1,
@@ -31,8 +32,7 @@ pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, S
     let next = number
         .checked_add(1)
         .ok_or_else(|| corrupt("the number of the next table is damaged"))?;
-    meta.insert(NEXT_TABLE, next.to_le_bytes().as_slice())
-        .map_err(engine)?;
+    meta.insert(NEXT_TABLE, &next.to_le_bytes()).map_err(engine)?;
     Ok(number)
 }
 
@@ -58,11 +58,11 @@ pub(crate) fn newest_stamp(database: &impl ReadableDatabase) -> Result<Option<i6
 }
 
 /// Stores `stamp` as the newest timestamp of a plain write, with a checksum.
-pub(crate) fn set_newest_stamp(transaction: &WriteTransaction, stamp: i64) -> Result<(), StoreError> {
+pub(crate) fn set_newest_stamp(transaction: &Transaction, stamp: i64) -> Result<(), StoreError> {
     let bytes = stamp.to_le_bytes();
     let value = [bytes.as_slice(), stamp_checksum(bytes).as_slice()].concat();
-    let mut meta = transaction.open_table(META).map_err(engine)?;
-    meta.insert(NEWEST_STAMP, value.as_slice()).map_err(engine)?;
+    let mut meta = transaction.open(META_NAME)?;
+    meta.insert(NEWEST_STAMP, &value).map_err(engine)?;
     Ok(())
 }
 
@@ -80,10 +80,9 @@ pub(crate) fn clock_record(database: &impl ReadableDatabase) -> Result<Option<i6
 }
 
 /// Stores the clock record: a time in microseconds since 1970.
-pub(crate) fn set_clock_record(transaction: &WriteTransaction, micros: i64) -> Result<(), StoreError> {
-    let mut meta = transaction.open_table(META).map_err(engine)?;
-    meta.insert(CLOCK, encode_clock(micros).as_slice())
-        .map_err(engine)?;
+pub(crate) fn set_clock_record(transaction: &Transaction, micros: i64) -> Result<(), StoreError> {
+    let mut meta = transaction.open(META_NAME)?;
+    meta.insert(CLOCK, &encode_clock(micros)).map_err(engine)?;
     Ok(())
 }
 

@@ -15,7 +15,8 @@ use crate::directory::{Directory, Purpose, make_directory, parent, refuse_occupi
 use crate::error::{engine, file, guarded};
 #[cfg(feature = "testing")]
 use crate::expired;
-use crate::shared::Shared;
+use crate::log::LogStatistics;
+use crate::shared::{Durable, Shared};
 use crate::state::{Engine, State, blocking};
 use crate::store::EmbeddedStore;
 use crate::work::{Exclusive, Reply, Work};
@@ -54,6 +55,8 @@ pub struct Statistics {
     pub file_bytes: u64,
     /// Tables, sorted by name.
     pub tables: Vec<TableStatistics>,
+    /// State of the commit log.
+    pub log: LogStatistics,
 }
 
 /// Statistics of one table that can be read quickly.
@@ -168,25 +171,27 @@ impl EmbeddedStore {
         &self,
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<CheckReport, StoreError> {
-        let pages = self.check_pages().await?;
+        let (pages, log) = self.check_files().await?;
         let state = Arc::clone(&self.shared.snapshot()?.state);
         let report: Report = Box::new(progress);
         let mut checked = blocking(move || guarded(|| check::rows(&state, report))).await?;
         checked.page_damage = pages;
+        checked.log_damage = log;
         Ok(checked)
     }
 
-    async fn check_pages(&self) -> Result<Option<String>, StoreError> {
-        let Some(path) = self.shared.data_file() else {
-            return Ok(None);
-        };
+    /// Checks the pages of the data file, and the log. Returns descriptions of their damage.
+    async fn check_files(&self) -> Result<(Option<String>, Option<String>), StoreError> {
+        let path = self.shared.data_file();
+        let pages = move || path.as_deref().map_or(Ok(None), check::pages);
         if self.shared.options.read_only {
-            return blocking(move || check::pages(&path)).await;
+            // A store that is open read-only has no records after its last checkpoint.
+            return blocking(move || Ok((pages()?, None))).await;
         }
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let work: Exclusive = Box::new(move |shared| {
-            settle(shared)?;
-            let _ = sender.send(check::pages(&path)?);
+            let log = settle(shared)?;
+            let _ = sender.send((pages()?, log));
             Ok(())
         });
         self.ask_exclusive(work).await?;
@@ -210,7 +215,17 @@ impl EmbeddedStore {
             });
         }
         let file_bytes = self.shared.data_file().map_or(Ok(0), |path| length(&path))?;
-        Ok(Statistics { file_bytes, tables })
+        let log = self.log_statistics();
+        Ok(Statistics {
+            file_bytes,
+            tables,
+            log,
+        })
+    }
+
+    /// Returns the state of the commit log.
+    pub fn log_statistics(&self) -> LogStatistics {
+        self.shared.log_counters.read()
     }
 
     /// Deletes the expired rows of the whole store now. Without this call, the writer deletes them in the
@@ -242,15 +257,15 @@ impl EmbeddedStore {
     }
 }
 
-/// Makes all writes durable, by a commit that takes effect only after it is completely on disk.
-fn settle(shared: &Shared) -> Result<(), StoreError> {
-    let (current, _) = shared.engine_and_catalog();
-    if let Some(database) = current.writable() {
-        let mut transaction = database.begin_write().map_err(engine)?;
-        transaction.set_quick_repair(true);
-        shared.commit(transaction, None)?;
+/// Checks the log, and then makes all writes durable. Returns a description of the log's damage. If a record
+/// could not be applied, the log stays as it is.
+fn settle(shared: &Shared) -> Result<Option<String>, StoreError> {
+    let damage = shared.log().check()?;
+    if let Err(unapplied) = shared.log().check_applied() {
+        return Ok(Some(unapplied.to_string()));
     }
-    Ok(())
+    shared.checkpoint(Durable::Now)?;
+    Ok(damage)
 }
 
 fn length(path: &Path) -> Result<u64, StoreError> {
@@ -318,6 +333,7 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
             "a store without a directory cannot be compacted",
         )
     })?;
+    shared.log().check_applied()?;
     let data: PathBuf = directory.data_file();
     let bytes_before = length(&data)?;
     let state = Arc::clone(&shared.snapshot()?.state);

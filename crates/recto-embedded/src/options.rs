@@ -1,6 +1,7 @@
 //! Options to open a store.
 
 use crate::directory::Purpose;
+use crate::log::{DEFAULT_CHECKPOINT_AFTER, DEFAULT_LOG_BYTES, LogSettings};
 
 /// Default size of the cache for pages of the data file, in bytes.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
@@ -17,6 +18,12 @@ pub struct EmbeddedOptions {
     pub read_only: bool,
     /// If true, creates the store if it does not exist. Opening read-only creates no store.
     pub create: bool,
+    /// Maximum size of each of the two files of the commit log, in bytes; at most
+    /// [`MAX_LOG_BYTES`](crate::MAX_LOG_BYTES). 0: every group of writes is a durable commit of the engine.
+    pub log_bytes: u64,
+    /// Number of bytes of the data file, as an upper estimate, that writes change between two checkpoints. A
+    /// larger number makes checkpoints rarer and longer.
+    pub checkpoint_after: u64,
 }
 
 impl Default for EmbeddedOptions {
@@ -25,11 +32,20 @@ impl Default for EmbeddedOptions {
             cache_bytes: DEFAULT_CACHE_BYTES,
             read_only: false,
             create: true,
+            log_bytes: DEFAULT_LOG_BYTES,
+            checkpoint_after: DEFAULT_CHECKPOINT_AFTER,
         }
     }
 }
 
 impl EmbeddedOptions {
+    pub(crate) fn log(self) -> LogSettings {
+        LogSettings {
+            log_bytes: self.log_bytes,
+            checkpoint_after: self.checkpoint_after,
+        }
+    }
+
     pub(crate) fn purpose(self) -> Purpose {
         match self {
             Self { read_only: true, .. } => Purpose::Read,

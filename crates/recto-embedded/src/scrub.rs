@@ -13,8 +13,8 @@ use std::sync::Arc;
 use recto_store::{StoreError, StoreErrorKind};
 
 use crate::catalog::{Catalog, StoredTable};
-use crate::check::read_at;
 use crate::error::{file, page_damage};
+use crate::files::read_at;
 use crate::limits::MAX_PROBLEMS;
 use crate::pages::{self, BRANCH, Child, Entries, HEADER_BYTES, Header};
 use crate::state::blocking;

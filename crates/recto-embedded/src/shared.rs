@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use recto_model::Environment;
 use recto_store::clock::RecordedClock;
 use recto_store::{StoreError, StoreErrorKind};
-use redb::{Database, WriteTransaction};
+use redb::{Database, Durability};
 
 use crate::catalog::{Catalog, read_catalog};
 use crate::directory::Directory;
 use crate::error::{closed, engine, guarded, stopped, stops_engine};
+use crate::log::{Counters, Log, Plan, Transaction};
 use crate::meta;
 use crate::options::EmbeddedOptions;
 use crate::snapshot::EmbeddedSnapshot;
@@ -36,6 +37,19 @@ struct Current {
 /// Function that opens the data file again, after the disk failed and the engine was closed.
 pub(crate) type Reopen = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
 
+/// How a commit becomes durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durable {
+    /// By a later durable commit. A crash may lose the commit.
+    Later,
+    /// By a record of the log, or by a durable commit of the engine.
+    ByRecord,
+    /// By a durable commit of the engine, together with all earlier commits.
+    Now,
+    /// Like `Now`, and the log gets no further record before the store is closed.
+    AtClose,
+}
+
 pub(crate) struct Shared {
     pub(crate) environment: Environment,
     /// Guard against a wrong local clock, which would delete data too early.
@@ -51,8 +65,10 @@ pub(crate) struct Shared {
     closed: OnceLock<Weak<()>>,
     /// Record of damaged pages that were read since the store was opened.
     pub(crate) met: Arc<Met>,
-    // Keep this field last, so that the data file is closed before the lock of the directory is
-    // released.
+    log: Mutex<Log>,
+    pub(crate) log_counters: Arc<Counters>,
+    // Keep this field last, so that the data file and the log are closed before the lock of the directory
+    // is released.
     pub(crate) directory: Option<Directory>,
 }
 
@@ -68,6 +84,7 @@ impl Shared {
         environment: Environment,
         newest_stamp: Option<i64>,
         met: Arc<Met>,
+        log: Log,
     ) -> Self {
         let shared = Self {
             clock,
@@ -84,6 +101,8 @@ impl Shared {
             newest_stamp: Mutex::new(newest_stamp),
             closed: OnceLock::new(),
             met,
+            log_counters: log.counters(),
+            log: Mutex::new(log),
             directory,
         };
         shared.measure();
@@ -122,9 +141,13 @@ impl Shared {
         self.data_bytes.store(QUICK_REPAIR_BYTES, Ordering::Relaxed);
     }
 
+    pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns whether a durable commit should save the allocator's state, which makes opening after a crash
-    /// quick.
-    pub(crate) fn wants_quick_repair(&self) -> bool {
+    /// quick. Every durable commit of a store with a log does.
+    fn wants_quick_repair(&self) -> bool {
         self.data_bytes.load(Ordering::Relaxed) >= QUICK_REPAIR_BYTES
     }
 
@@ -169,12 +192,31 @@ impl Shared {
     }
 
     /// Commits a transaction. Later snapshots contain the commit. The store drops its own older snapshot.
+    ///
+    /// # Errors
+    /// The commit failed. Its outcome is unknown, and the engine must be stopped: [`Self::has_failed`] is true.
     pub(crate) fn commit(
         &self,
-        transaction: WriteTransaction,
+        transaction: Transaction,
         catalog: Option<Catalog>,
+        durable: Durable,
     ) -> Result<(), StoreError> {
-        let commit = || guarded(|| transaction.commit().map_err(engine));
+        let committed = self.commit_engine(transaction, catalog, durable);
+        if committed.is_err() {
+            self.log().fail();
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            current.refuses = true;
+        }
+        committed
+    }
+
+    fn commit_engine(
+        &self,
+        transaction: Transaction,
+        catalog: Option<Catalog>,
+        durable: Durable,
+    ) -> Result<(), StoreError> {
+        let commit = || guarded(|| self.commit_by_log(transaction, durable));
         let Some(catalog) = catalog else {
             commit()?;
             self.forget_snapshot();
@@ -187,6 +229,66 @@ impl Shared {
         commit()?;
         current.catalog = Arc::new(catalog);
         current.snapshot = None;
+        Ok(())
+    }
+
+    /// Commits a transaction in the engine, after its record was written to the log if it gets one.
+    fn commit_by_log(&self, transaction: Transaction, durable: Durable) -> Result<(), StoreError> {
+        let mut log = self.log();
+        log.check_applied()?;
+        let plan = match durable {
+            Durable::Later => Plan::Nothing,
+            Durable::ByRecord => log.plan(&transaction.changes()),
+            Durable::Now | Durable::AtClose => Plan::Durable,
+        };
+        let in_memory = |transaction: Transaction| {
+            let (mut transaction, _) = transaction.into_parts();
+            transaction
+                .set_durability(Durability::None)
+                .map_err(|error| engine(redb::Error::from(error)))?;
+            transaction.commit().map_err(engine)
+        };
+        match plan {
+            Plan::Nothing => in_memory(transaction),
+            Plan::Record => {
+                let position = log.append(&transaction)?;
+                in_memory(transaction)?;
+                log.recorded(position);
+                Ok(())
+            }
+            Plan::Durable => {
+                let position = log.begin_checkpoint(&transaction, durable == Durable::AtClose)?;
+                let (mut transaction, _) = transaction.into_parts();
+                transaction.set_quick_repair(log.exists() || position.is_some() || self.wants_quick_repair());
+                transaction.commit().map_err(engine)?;
+                log.checkpointed(position);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes all commits durable by an empty durable commit of the engine. Returns false if the engine is
+    /// stopped or read-only.
+    pub(crate) fn checkpoint(&self, durable: Durable) -> Result<bool, StoreError> {
+        let (current, _) = self.engine_and_catalog();
+        let Some(database) = current.writable() else {
+            return Ok(false);
+        };
+        let transaction = guarded(|| Transaction::begin(database))?;
+        self.commit(transaction, None, durable)?;
+        Ok(true)
+    }
+
+    /// Makes the last checkpoint before the store is closed, if the log is in use.
+    pub(crate) fn finish_log(&self) -> Result<(), StoreError> {
+        let is_possible = {
+            let mut log = self.log();
+            log.join();
+            log.is_in_use() && log.check_applied().is_ok()
+        };
+        if is_possible && !self.has_failed() {
+            self.checkpoint(Durable::AtClose)?;
+        }
         Ok(())
     }
 
@@ -218,6 +320,7 @@ impl Shared {
     pub(crate) fn close(&self) -> Weak<()> {
         let holds_file = || self.engine_and_catalog().0.holds_file();
         let holds_file = self.closed.get_or_init(holds_file).clone();
+        self.log().join();
         self.stop();
         holds_file
     }
@@ -231,6 +334,7 @@ impl Shared {
         if is_stopped {
             self.check_open()?;
             let database = (self.reopen)().map_err(still_held)?;
+            self.log().recover(&database)?;
             let catalog = guarded(|| read_catalog(&database))?;
             // Read the newest timestamp again, because a commit of unknown outcome may have raised
             // it.

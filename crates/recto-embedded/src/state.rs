@@ -126,6 +126,26 @@ impl State {
             .collect()
     }
 
+    /// Returns all entries of all tables of the engine, by the names of the tables.
+    #[cfg(feature = "testing")]
+    pub(crate) fn dump(&self) -> Result<std::collections::BTreeMap<String, Vec<MetaValue>>, StoreError> {
+        let tables = self.transaction.list_tables().map_err(engine)?;
+        let names = tables.map(|table| redb::TableHandle::name(&table).to_owned());
+        let entries = |name: String| {
+            let table = self
+                .transaction
+                .open_table(RowsDefinition::new(&name))
+                .map_err(engine)?;
+            let entries = table.range::<&[u8]>(..).map_err(engine)?;
+            let entries = entries.map(|entry| {
+                let (key, value) = entry.map_err(engine)?;
+                Ok((key.value().to_vec(), value.value().to_vec()))
+            });
+            Ok((name, entries.collect::<Result<_, StoreError>>()?))
+        };
+        names.map(entries).collect()
+    }
+
     /// Returns whether a read of this snapshot met a failure of the file system. After such a failure the
     /// engine rejects all calls.
     pub(crate) fn has_failed(&self) -> bool {

@@ -24,6 +24,9 @@ use crate::describe;
 use crate::directory::{Contents, Directory, Purpose};
 use crate::error::{DAMAGE_HINT, engine, guarded, stopped, timeout};
 use crate::limits::LIMITS;
+#[cfg(feature = "testing")]
+use crate::log::LogFolder;
+use crate::log::{FolderOfStore, Log, is_in_use};
 use crate::meta;
 use crate::options::EmbeddedOptions;
 use crate::queue::Queue;
@@ -94,18 +97,24 @@ impl EmbeddedStore {
         let (directory, contents) = Directory::take(path, options.purpose())?;
         let met = Arc::new(Met::default());
         let engine = match contents {
-            Contents::Store if options.read_only => match open_read_only(&directory, options, &met) {
+            Contents::Store if options.read_only => match open_applied(&directory, options, &met) {
                 Err(error) if is_unclean(&error) => {
                     drop(directory);
                     return Self::open_in_order(path, options, environment);
                 }
-                opened => opened?,
+                Ok(None) => {
+                    drop(directory);
+                    return Self::open_in_order(path, options, environment);
+                }
+                Ok(Some(engine)) => engine,
+                Err(error) => return Err(error),
             },
             Contents::Store => Engine::writable_of(open_data(&directory.data_file(), options, &met)?),
             _ => Engine::writable_of(make_data(&directory, options, &met)?),
         };
         let (data, met_again) = (directory.data_file(), Arc::clone(&met));
         let reopen = move || open_data(&data, options, &met_again);
+        let log = log_of(&directory, options, &environment);
         Self::start(
             engine,
             Box::new(reopen),
@@ -113,6 +122,7 @@ impl EmbeddedStore {
             options,
             environment,
             met,
+            log,
         )
     }
 
@@ -125,6 +135,11 @@ impl EmbeddedStore {
     ) -> Result<Arc<Self>, StoreError> {
         let (directory, _) = Directory::take(path, Purpose::Write)?;
         let database = open_data(&directory.data_file(), options, &Arc::default())?;
+        let mut log = log_of(&directory, options, &environment);
+        guarded(|| {
+            log.recover(&database)?;
+            log.finish(&database)
+        })?;
         guarded(|| database.close().map_err(engine))?;
         let (data, met) = (directory.data_file(), Arc::new(Met::default()));
         directory.share()?;
@@ -138,21 +153,48 @@ impl EmbeddedStore {
             options,
             environment,
             met,
+            log,
         )
+    }
+
+    /// Gives up the records of the commit log after the number `last`, because the log is damaged or one of
+    /// them cannot be applied. Then the store can be opened. The writes of the records are lost. Renames the log
+    /// files to `log.0.dropped` and `log.1.dropped`. Returns the number of the last applied record.
+    ///
+    /// The error of opening the store names the record that cannot be applied: `last` is the number before it.
+    ///
+    /// # Errors
+    /// The errors of [`open`](Self::open). `Corrupt`: a record up to `last` cannot be applied.
+    pub fn drop_log_after(
+        path: impl AsRef<Path>,
+        last: u64,
+        environment: Environment,
+    ) -> Result<u64, StoreError> {
+        let options = EmbeddedOptions::default();
+        let (directory, _) = Directory::take(path.as_ref(), Purpose::Write)?;
+        let database = open_data(&directory.data_file(), options, &Arc::default())?;
+        let mut log = log_of(&directory, options, &environment);
+        let applied = guarded(|| log.drop_after(&database, last))?;
+        guarded(|| database.close().map_err(engine))?;
+        folder_of(&directory).set_aside()?;
+        Ok(applied)
     }
 
     /// Opens a store on a storage backend of the engine, for tests of failing disks. `backend` is called once
     /// at the start, and each time that the store reopens itself after a failure. All backends that it
-    /// returns must share their bytes.
+    /// returns must share their bytes. The store has a log if `log` is a storage for it.
     ///
     /// # Errors
     /// Same errors as [`open`](Self::open).
     #[cfg(feature = "testing")]
     pub fn open_with_backend<B: redb::StorageBackend>(
         backend: impl Fn() -> B + Send + Sync + 'static,
+        log: Option<Arc<dyn crate::log::LogStorage>>,
         options: EmbeddedOptions,
         environment: Environment,
     ) -> Result<Arc<Self>, StoreError> {
+        let folder = log.map(|log| Arc::new(crate::log::FolderOfTest(log)) as Arc<dyn LogFolder>);
+        let log = Log::new(folder, options.log(), environment.clone());
         let met = Arc::new(Met::default());
         let met_by_file = Arc::clone(&met);
         let open = move || {
@@ -174,7 +216,23 @@ impl EmbeddedStore {
             options,
             environment,
             met,
+            log,
         )
+    }
+
+    /// Returns all entries of all tables of the engine, by the names of the tables, except the position of the
+    /// log.
+    ///
+    /// # Errors
+    /// A table cannot be read.
+    #[cfg(feature = "testing")]
+    #[allow(clippy::type_complexity)]
+    pub fn dump(&self) -> Result<std::collections::BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>, StoreError> {
+        let mut tables = self.shared.snapshot()?.state.dump()?;
+        for entries in tables.values_mut() {
+            entries.retain(|(key, _)| key != crate::log::LOG_ENTRY);
+        }
+        Ok(tables)
     }
 
     /// Makes later durable commits save the state for quick opening after a crash, as for stores of
@@ -191,13 +249,17 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         environment: Environment,
         met: Arc<Met>,
+        mut log: Log,
     ) -> Result<Arc<Self>, StoreError> {
         let (catalog, newest_stamp, recorded_time) = guarded(|| match &engine {
-            Engine::Writable(database, _) => Ok((
-                read_catalog(&**database)?,
-                meta::newest_stamp(&**database)?,
-                meta::clock_record(&**database)?,
-            )),
+            Engine::Writable(database, _) => {
+                log.recover(database)?;
+                Ok((
+                    read_catalog(&**database)?,
+                    meta::newest_stamp(&**database)?,
+                    meta::clock_record(&**database)?,
+                ))
+            }
             // A read-only store needs neither the newest timestamp nor the clock record, so ignore
             // their damage.
             Engine::ReadOnly(database, _) => {
@@ -218,6 +280,7 @@ impl EmbeddedStore {
             environment,
             newest_stamp,
             met,
+            log,
         ));
         Ok(Arc::new(Self {
             queue: Queue::start(&shared)?,
@@ -310,6 +373,32 @@ impl EmbeddedStore {
     }
 }
 
+/// Opens a store read-only. Returns `None` if its log has records that must be applied first.
+fn open_applied(
+    directory: &Directory,
+    options: EmbeddedOptions,
+    met: &Arc<Met>,
+) -> Result<Option<Engine>, StoreError> {
+    let engine = open_read_only(directory, options, met)?;
+    let is_in_use = match &engine {
+        Engine::ReadOnly(database, _) => is_in_use(&**database, &folder_of(directory))?,
+        _ => false,
+    };
+    Ok((!is_in_use).then_some(engine))
+}
+
+fn folder_of(directory: &Directory) -> FolderOfStore {
+    FolderOfStore(directory.path().to_owned())
+}
+
+fn log_of(directory: &Directory, options: EmbeddedOptions, environment: &Environment) -> Log {
+    Log::new(
+        Some(Arc::new(folder_of(directory))),
+        options.log(),
+        environment.clone(),
+    )
+}
+
 /// Replaces the hint of an error that occurred when the store was opened. The usual hint to check the store
 /// would not help, because a store that cannot be opened cannot be checked.
 #[cold]
@@ -359,13 +448,18 @@ impl Store for EmbeddedStore {
 
     async fn close(&self) -> Result<(), StoreError> {
         let mut synced = Ok(());
-        if self.queue.has_writer() && self.shared.check_open().is_ok() {
+        // A store that can only be read, because a record of its log cannot be applied, has nothing to sync.
+        let is_written = self.queue.has_writer() && self.shared.log().check_applied().is_ok();
+        if is_written && self.shared.check_open().is_ok() {
             // Sync before closing, so that earlier relaxed writes become durable, too. Close the
             // store even if the sync fails.
             synced = match self.queue.ask(Work::Sync, 0, false, CLOSE_TIMEOUT).await {
                 Ok(Reply::Unknown(error)) | Err(error) => Err(error),
                 Ok(_) => Ok(()),
             };
+            if synced.is_ok() {
+                synced = self.ask_exclusive(Box::new(Shared::finish_log)).await;
+            }
         }
         let holds_file = self.shared.close();
         let given_up = async {

@@ -12,11 +12,12 @@ use std::ops::Bound;
 
 use recto_model::table::ReadDirection;
 use recto_store::StoreError;
-use redb::{AccessGuard, Cursor, ReadableTable, Table};
+use redb::{AccessGuard, Cursor, ReadableTable};
 
 use crate::catalog::StoredTable;
 use crate::damage::{damaged, hex};
 use crate::error::{corrupt, engine};
+use crate::log::WriteTable;
 use crate::row::StoredRow;
 use crate::state::{OpenTable, Rows};
 
@@ -26,7 +27,7 @@ type Guard<'a> = AccessGuard<'a, Bytes>;
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
 /// Table of the engine that contains rows, as a write transaction opens it.
-pub(crate) type RowsTable<'t> = Table<'t, Bytes, Bytes>;
+pub(crate) type RowsTable<'t> = WriteTable<'t>;
 
 /// Table of the engine that contains rows, in a snapshot or in a write transaction.
 pub(crate) trait RowsOfTable: ReadableTable<Bytes, Bytes> {}

@@ -10,7 +10,7 @@ use recto_model::Table;
 use recto_model::table::TableOptions;
 use recto_store::tables::{added_columns, serves};
 use recto_store::{StoreError, StoreErrorKind};
-use redb::{Database, Durability, WriteTransaction};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
@@ -21,17 +21,22 @@ use crate::damage::damaged;
 use crate::error::{corrupt, engine, guarded, stops_engine, timeout};
 use crate::expired;
 use crate::limits::{MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_RELAXED_BYTES};
+use crate::log::{IDLE_BEFORE_CHECKPOINT, Transaction, WriteTable, unrecovered};
 use crate::meta;
 use crate::row::StoredRow;
-use crate::shared::Shared;
-use crate::state::RowsDefinition;
+use crate::shared::{Durable, Shared};
 use crate::walk::find;
 use crate::work::{Conditional, Guard, Reply, Request, Work};
 
 /// Runs the writer on its thread: executes requests until all senders of requests are dropped.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
+    let timer = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
     let mut writer = Writer {
         shared,
+        timer: timer.ok(),
+        retry_at_write: false,
         relaxed_bytes: 0,
         lost_relaxed: None,
         expired: None,
@@ -42,14 +47,18 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     loop {
         let first = match next.take().map_or_else(|| requests.try_recv(), Ok) {
             Ok(first) => first,
-            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) if writer.expired.is_some() => {
                 writer.delete_expired();
                 continue;
             }
-            Err(TryRecvError::Empty) => match requests.blocking_recv() {
-                Some(first) => first,
-                None => return,
+            Err(TryRecvError::Empty) => match writer.wait(&mut requests) {
+                Waited::Request(first) => first,
+                Waited::Idle => {
+                    writer.checkpoint();
+                    continue;
+                }
+                Waited::Closed => break,
             },
         };
         let mut group = Vec::new();
@@ -71,10 +80,28 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
         writer.serve(group);
         writer.begin_pass_or_step();
     }
+    if writer.lost_relaxed.is_none() && shared.check_open().is_ok() {
+        // Ignore an error: the next process that opens the store applies the records again.
+        let _ = guarded(|| shared.finish_log());
+    }
+}
+
+/// End of a wait for a request.
+enum Waited {
+    Request(Request),
+    /// No request came, and it is time for a checkpoint.
+    Idle,
+    /// All senders of requests are dropped.
+    Closed,
 }
 
 struct Writer<'a> {
     shared: &'a Shared,
+    /// Runtime for waits that end after a time.
+    timer: Option<Runtime>,
+    /// True if the last checkpoint failed. The writer then tries again at the next write, and not while it
+    /// waits.
+    retry_at_write: bool,
     /// Bytes of relaxed writes that are committed and not yet durable.
     relaxed_bytes: usize,
     /// Reason why acknowledged relaxed writes were lost, if they were. The store then rejects all writes
@@ -105,6 +132,54 @@ struct Applied {
 }
 
 impl Writer<'_> {
+    /// Waits for the next request, or for the time of a checkpoint.
+    fn wait(&self, requests: &mut mpsc::Receiver<Request>) -> Waited {
+        let closed = |request: Option<Request>| request.map_or(Waited::Closed, Waited::Request);
+        let idle = {
+            let log = self.shared.log();
+            match log.has_records() {
+                _ if self.retry_at_write => None,
+                _ if log.needs_checkpoint() => Some(Duration::ZERO),
+                true => Some(IDLE_BEFORE_CHECKPOINT),
+                false => None,
+            }
+        };
+        let Some((idle, timer)) = idle.zip(self.timer.as_ref()) else {
+            return closed(requests.blocking_recv());
+        };
+        let wait = async { tokio::time::timeout(idle, requests.recv()).await };
+        timer.block_on(wait).map_or(Waited::Idle, closed)
+    }
+
+    /// Makes a checkpoint, so that a crash leaves no records to apply. After a failure, the next write tries
+    /// again.
+    fn checkpoint(&mut self) {
+        let made = guarded(|| self.shared.checkpoint(Durable::Now));
+        self.retry_at_write = made.is_err();
+        match made {
+            Ok(true) => self.relaxed_bytes = 0,
+            Ok(false) => {}
+            Err(error) => {
+                self.stop(Some(&error));
+                // Open the engine again, so that reads continue.
+                let _ = self.shared.resume();
+            }
+        }
+    }
+
+    /// Makes the checkpoint after a recovery, before the first write.
+    fn complete_recovery(&mut self) -> Result<(), StoreError> {
+        if !self.shared.log().needs_checkpoint() {
+            return Ok(());
+        }
+        let made = guarded(|| self.shared.checkpoint(Durable::Now));
+        made.map(drop).map_err(|error| {
+            self.stop(Some(&error));
+            let _ = self.shared.resume();
+            unrecovered(error)
+        })
+    }
+
     fn serve(&mut self, group: Vec<Request>) {
         if self.shared.has_failed() {
             self.stop(None);
@@ -177,14 +252,14 @@ impl Writer<'_> {
         let Some(position) = self.expired.take() else {
             return;
         };
-        if self.lost_relaxed.is_some() {
+        if self.lost_relaxed.is_some() || self.shared.log().check_applied().is_err() {
             return;
         }
         match guarded(|| expired::step(self.shared, position)) {
             Ok(next) => {
                 self.expired = next;
             }
-            Err(error) if stops_engine(&error) => self.stop(Some(&error)),
+            Err(error) if stops_engine(&error) || self.shared.has_failed() => self.stop(Some(&error)),
             Err(_) => {}
         }
         self.next_step_nanos = after(self.shared, expired::STEP_EVERY);
@@ -207,6 +282,8 @@ impl Writer<'_> {
         if let Some(cause) = &self.lost_relaxed {
             return Err(Failure::Closed(lost_relaxed(cause)));
         }
+        self.shared.log().check_applied().map_err(Failure::Closed)?;
+        self.complete_recovery().map_err(Failure::Closed)?;
         let (current, catalog) = self.shared.engine_and_catalog();
         let database = current.writable().ok_or_else(|| {
             Failure::Begin(StoreError::new(
@@ -217,40 +294,42 @@ impl Writer<'_> {
         let bytes: usize = group.iter().map(Request::byte_len).sum();
         let relaxed =
             group.iter().all(|request| request.relaxed) && self.relaxed_bytes + bytes < MAX_RELAXED_BYTES;
-        let transaction = self.begin(database, relaxed).map_err(Failure::Begin)?;
+        let is_sync = |request: &Request| matches!(request.work, Work::Sync);
+        let durable = if relaxed {
+            Durable::Later
+        } else if self.relaxed_bytes > 0 || group.iter().any(is_sync) {
+            Durable::Now
+        } else {
+            Durable::ByRecord
+        };
+        let transaction = Transaction::begin(database).map_err(Failure::Begin)?;
         let applied = match self.apply(group, &transaction, &catalog) {
             Ok(applied) => applied,
             Err(failure) => {
-                transaction.abort().map_err(engine).map_err(Failure::Begin)?;
+                transaction.abort().map_err(Failure::Begin)?;
                 return Err(failure);
             }
         };
         self.shared
-            .commit(transaction, applied.catalog)
+            .commit(transaction, applied.catalog, durable)
             .map_err(Failure::Commit)?;
         if let Some(newest) = applied.newest_stamp {
             self.shared.set_newest_stamp(Some(newest));
         }
-        self.relaxed_bytes = if relaxed { self.relaxed_bytes + bytes } else { 0 };
-        Ok(applied.replies)
-    }
-
-    fn begin(&self, database: &Database, relaxed: bool) -> Result<WriteTransaction, StoreError> {
-        let mut transaction = database.begin_write().map_err(engine)?;
-        if relaxed {
-            transaction
-                .set_durability(Durability::None)
-                .map_err(|error| engine(redb::Error::from(error)))?;
-        } else {
-            transaction.set_quick_repair(self.shared.wants_quick_repair());
+        match durable {
+            Durable::Later => self.relaxed_bytes += bytes,
+            // No relaxed write is pending.
+            Durable::ByRecord => {}
+            Durable::Now | Durable::AtClose => self.relaxed_bytes = 0,
         }
-        Ok(transaction)
+        self.retry_at_write = false;
+        Ok(applied.replies)
     }
 
     fn apply(
         &self,
         group: &[Request],
-        transaction: &WriteTransaction,
+        transaction: &Transaction,
         catalog: &Catalog,
     ) -> Result<Applied, Failure> {
         let mut changed: Option<Catalog> = None;
@@ -352,7 +431,7 @@ fn answer_all(
 
 /// Transaction and time with which one request of a group is applied.
 struct Step<'t> {
-    transaction: &'t WriteTransaction,
+    transaction: &'t Transaction,
     now: Moment,
 }
 
@@ -468,8 +547,7 @@ impl<'t> Step<'t> {
         let stored = StoredTable::new(id, Arc::clone(table), false);
         tables.rows(&stored)?;
         if let Some(companion) = &stored.blocks {
-            let companion = RowsDefinition::new(&companion.rows);
-            self.transaction.open_table(companion).map_err(engine)?;
+            self.transaction.open(&companion.rows)?;
         }
         define(self.transaction, stored, catalog)
     }
@@ -481,33 +559,28 @@ impl<'t> Step<'t> {
         tables: &mut OpenTables<'t>,
     ) -> Result<(), StoreError> {
         let name = stored.definition.name();
-        let mut definitions = self.transaction.open_table(CATALOG).map_err(engine)?;
+        let mut definitions = open_catalog(self.transaction)?;
         if definitions.remove(name.as_bytes()).map_err(engine)?.is_none() {
             return Err(missing(name));
         }
         tables.close(stored);
         for table in stored.with_companions() {
-            self.transaction
-                .delete_table(RowsDefinition::new(&table.rows))
-                .map_err(engine)?;
+            self.transaction.delete_table(&table.rows)?;
         }
         catalog.remove(name);
         Ok(())
     }
 }
 
+fn open_catalog(transaction: &Transaction) -> Result<WriteTable<'_>, StoreError> {
+    transaction.open_catalog(redb::TableHandle::name(&CATALOG))
+}
+
 /// Stores the definition of a table in the engine and in the catalog.
-fn define(
-    transaction: &WriteTransaction,
-    table: StoredTable,
-    catalog: &mut Catalog,
-) -> Result<(), StoreError> {
-    let mut definitions = transaction.open_table(CATALOG).map_err(engine)?;
+fn define(transaction: &Transaction, table: StoredTable, catalog: &mut Catalog) -> Result<(), StoreError> {
+    let mut definitions = open_catalog(transaction)?;
     definitions
-        .insert(
-            table.definition.name().as_bytes(),
-            catalog::encode(&table).as_slice(),
-        )
+        .insert(table.definition.name().as_bytes(), &catalog::encode(&table))
         .map_err(engine)?;
     catalog.insert(table);
     Ok(())
@@ -516,7 +589,7 @@ fn define(
 /// Builds sums over the blocks (row counts by key range) of a table that has no sums. Records in the table's
 /// definition that sums exist.
 fn create_sums<'t>(
-    transaction: &'t WriteTransaction,
+    transaction: &'t Transaction,
     table: &StoredTable,
     catalog: &mut Catalog,
     tables: &mut OpenTables<'t>,

@@ -634,7 +634,7 @@ pub(crate) async fn check(
                     }
                 })
                 .partition(|table| is_collection(&table.name));
-            let mut problems: Vec<String> = found.page_damage.into_iter().collect();
+            let mut problems: Vec<String> = found.page_damage.into_iter().chain(found.log_damage).collect();
             problems.extend(
                 found
                     .problems

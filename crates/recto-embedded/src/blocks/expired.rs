@@ -41,7 +41,7 @@ pub(crate) fn delete_expired(
     let Some(found) = next_block((blocks, &*entries), by_group, from, now_seconds)? else {
         return Ok(None);
     };
-    rows.retain_in::<&[u8], _>(found.range(), |key, value| {
+    rows.retain_in(found.range(), |key, value| {
         !is_row(table, key) || !has_expired(table, key, value, now_seconds)
     })
     .map_err(engine)?;

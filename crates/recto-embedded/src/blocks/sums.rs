@@ -117,7 +117,7 @@ pub(crate) fn build(
         entries: sums.1,
         value: Vec::new(),
     };
-    upkeep.entries.retain(|_, _| false).map_err(engine)?;
+    upkeep.entries.clear().map_err(engine)?;
     upkeep.divide(&Placed {
         lower: Vec::new(),
         upper: None,

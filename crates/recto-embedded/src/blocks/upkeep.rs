@@ -246,7 +246,7 @@ impl<'u, 'e, 'r> Upkeep<'u, 'e, 'r> {
     /// Removes all blocks of the table, and builds them from its rows, because stored blocks are damaged or
     /// missing.
     pub(super) fn build_again(&mut self) -> Result<(), StoreError> {
-        self.entries.retain(|_, _| false).map_err(engine)?;
+        self.entries.clear().map_err(engine)?;
         let whole = Placed {
             lower: Vec::new(),
             upper: None,

@@ -150,7 +150,7 @@ fn reports_damaged_page_numbers_and_continues() {
     let on_disk = disk.clone();
     runtime().block_on(async {
         let open = move || on_disk.clone();
-        let store = EmbeddedStore::open_with_backend(open, options, Environment::system()).unwrap();
+        let store = EmbeddedStore::open_with_backend(open, None, options, Environment::system()).unwrap();
         for table in [&table(), &other] {
             store.create_table(table).await.unwrap();
         }

@@ -102,10 +102,10 @@ fn a_newer_format_is_refused_by_name() {
     let format = directory.path().join("format");
     assert_eq!(
         fs::read_to_string(&format).unwrap(),
-        include_str!("../golden/store-v1.txt")
+        include_str!("../golden/store-v2.txt")
     );
-    fs::write(format, "recto-embedded 2\n").unwrap();
-    assert!(refused(directory.path(), StoreErrorKind::Version).contains("format 2"));
+    fs::write(format, "recto-embedded 3\n").unwrap();
+    assert!(refused(directory.path(), StoreErrorKind::Version).contains("format 3"));
 }
 
 #[test]
@@ -226,8 +226,10 @@ fn opens_read_only_after_a_crash() {
         fill(&store, &table(), 0..2_000).await;
         // Copy the files that a crash leaves.
         fs::create_dir(&copied).unwrap();
-        for name in ["format", "data.redb"] {
-            fs::copy(path.join(name), copied.join(name)).unwrap();
+        for name in ["format", "data.redb", "log.0", "log.1"] {
+            if path.join(name).exists() {
+                fs::copy(path.join(name), copied.join(name)).unwrap();
+            }
         }
         drop(store);
         let reader = || EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();

@@ -156,7 +156,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
 fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
     let seed = seed();
     for fault in [Fault::Full, Fault::WritesFail, Fault::AllFails] {
-        for operations in 0..30 * scale() {
+        for operations in 0..60 * scale() {
             let context = format!("{fault:?} after {operations}");
             let mut random = Random::new(seed.wrapping_add(operations));
             runtime().block_on(async {

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod clock;
+mod commit_log;
 mod conformance;
 mod crash;
 mod damage;
