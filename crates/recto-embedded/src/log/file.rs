@@ -240,29 +240,53 @@ fn unprepared(folder: &dyn LogFolder, number: usize, error: io::Error) -> StoreE
     )
 }
 
-/// Log file and all its bytes.
-pub(super) type OpenedFile = (Arc<dyn LogFile>, Vec<u8>);
+/// Log file with its first bytes: the header, and the header of the first record.
+pub(super) struct OpenedFile {
+    pub(super) file: Arc<dyn LogFile>,
+    pub(super) bytes: u64,
+    pub(super) start: Vec<u8>,
+    name: String,
+}
 
-/// Returns all bytes of a log file. Returns `None` if the file does not exist.
-pub(super) fn read_whole(folder: &dyn LogFolder, number: usize) -> Result<Option<OpenedFile>, StoreError> {
-    let failed = |error| {
-        file(
-            &format!("cannot read the commit log {}", folder.name(number)),
-            error,
-        )
-    };
-    let Some(opened) = folder.open(number).map_err(failed)? else {
+/// Opens a log file, and reads its first bytes. Returns `None` if the file does not exist.
+pub(super) fn open_file(folder: &dyn LogFolder, number: usize) -> Result<Option<OpenedFile>, StoreError> {
+    let name = folder.name(number);
+    let Some(file) = folder.open(number).map_err(|error| unreadable(&name, error))? else {
         return Ok(None);
     };
-    let bytes = opened.len().map_err(failed)?;
+    let bytes = file.len().map_err(|error| unreadable(&name, error))?;
     if bytes > super::appender::MAX_LOG_BYTES {
         return Err(StoreError::new(
             StoreErrorKind::Corrupt,
-            format!("the commit log {} has {bytes} bytes", folder.name(number)),
+            format!("the commit log {name} has {bytes} bytes"),
         )
         .with_hint("restore the store's folder from a backup"));
     }
-    let mut content = vec![0; bytes as usize];
-    opened.read(0, &mut content).map_err(failed)?;
-    Ok(Some((opened, content)))
+    let mut opened = OpenedFile {
+        file,
+        bytes,
+        start: Vec::new(),
+        name,
+    };
+    opened.start = opened.read(FIRST_RECORD + super::record::HEADER_BYTES as u64)?;
+    Ok(Some(opened))
+}
+
+impl OpenedFile {
+    /// Returns all bytes of the file.
+    pub(super) fn read_whole(&self) -> Result<Vec<u8>, StoreError> {
+        self.read(self.bytes)
+    }
+
+    fn read(&self, bytes: u64) -> Result<Vec<u8>, StoreError> {
+        let mut content = vec![0; bytes.min(self.bytes) as usize];
+        let read = self.file.read(0, &mut content);
+        read.map_err(|error| unreadable(&self.name, error))?;
+        Ok(content)
+    }
+}
+
+#[cold]
+fn unreadable(name: &str, error: io::Error) -> StoreError {
+    file(&format!("cannot read the commit log {name}"), error)
 }

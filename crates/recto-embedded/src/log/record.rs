@@ -99,6 +99,13 @@ pub(super) fn is_begun(bytes: &[u8], log: Id, generation: Id) -> bool {
     field(bytes, 8) == Some(log) && field(bytes, 24) == Some(generation)
 }
 
+/// Returns whether `bytes` begin like a record of this log with a number after `last`. The record may be
+/// incomplete or damaged.
+pub(super) fn is_later(bytes: &[u8], log: Id, last: u64) -> bool {
+    let number = field(bytes, 40).map(u64::from_le_bytes);
+    field(bytes, 8) == Some(log) && number.is_some_and(|number| number > last)
+}
+
 /// Returns the offsets at which `bytes` may contain records of the log, from `first` on.
 pub(super) fn candidates(bytes: &[u8], log: Id, first: usize) -> impl Iterator<Item = usize> {
     let aligned = (first..bytes.len()).step_by(ALIGNMENT);

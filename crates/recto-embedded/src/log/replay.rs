@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Database, Durability, ReadableDatabase};
 
 use super::changes::Reader;
-use super::file::{FILES, FIRST_RECORD, Header, LogFolder, ReadyFile, decode_header, read_whole};
+use super::file::{FILES, FIRST_RECORD, Header, LogFolder, OpenedFile, ReadyFile, decode_header, open_file};
 use super::position::{Id, Position};
-use super::record::{Record, candidates, decode, first_checksum, is_begun};
+use super::record::{Record, candidates, decode, first_checksum, is_begun, is_later};
 use super::transaction::Transaction;
 use crate::error::{corrupt, engine, guarded};
 
@@ -63,75 +64,96 @@ pub(super) fn find_at(position: Option<Position>, folder: &dyn LogFolder) -> Res
         position,
         ..Found::default()
     };
-    let mut contents: [Option<Vec<u8>>; FILES] = Default::default();
-    for (number, whole) in contents.iter_mut().enumerate() {
-        let Some((file, content)) = read_whole(folder, number)? else {
+    let in_use = position.filter(|position| position.generation.is_some());
+    let in_use = in_use.map(|position| usize::from(position.file));
+    let mut generation_file = None;
+    for number in 0..FILES {
+        let Some(opened) = open_file(folder, number)? else {
             continue;
         };
         let name = folder.name(number);
-        match (decode_header(&content, number), position) {
+        match (decode_header(&opened.start, number), position) {
             (Header::Newer(version), _) => return Err(newer(&name, version)),
             (Header::Log(log), Some(position)) if log == position.log => {
-                let bytes = content.len() as u64;
-                if bytes > FIRST_RECORD {
-                    let is_synced = false;
+                if opened.bytes > FIRST_RECORD {
                     found.ready[number] = Some(ReadyFile {
-                        file,
-                        bytes,
-                        is_synced,
+                        file: Arc::clone(&opened.file),
+                        bytes: opened.bytes,
+                        is_synced: false,
                     });
                 }
             }
-            (Header::Log(log), _) if has_later(&content, log, 0, 0).is_some() => {
+            (Header::Log(log), _) if later_record(&opened, log, 0)?.is_some() => {
                 return Err(foreign(&name));
             }
             (Header::Log(_) | Header::Invalid, _) => {}
         }
-        *whole = Some(content);
+        if in_use == Some(number) {
+            generation_file = Some(opened);
+        } else if let Some(position) = position
+            && let Some((later, offset)) = later_record(&opened, position.log, position.number)?
+        {
+            return Err(damaged(
+                &name,
+                FIRST_RECORD as usize,
+                (position.number, later),
+                offset,
+            ));
+        }
     }
-    let Some(position) = position else {
-        return Ok(found);
-    };
-    let mut last = position.number;
-    let mut ends = [FIRST_RECORD as usize; FILES];
-    if let Some(generation) = position.generation {
-        let number = usize::from(position.file);
-        let Some(content) = contents.get(number).and_then(Option::as_ref) else {
-            return Err(missing(&folder.name(number)));
-        };
-        let ids = (position.log, generation);
-        let mut chain = Chain::new(content, ids);
-        let mut records = 0;
-        while let Some(record) = chain.next() {
-            records += 1;
-            if record.number > last + 1 {
-                return Err(gap(&folder.name(number), chain.offset, last));
-            }
-            if record.number > position.number {
-                found.records.push(Unapplied {
-                    number: record.number,
-                    changes: record.changes.to_vec(),
-                });
-                last = record.number;
-            }
-        }
-        ends[number] = chain.offset;
-        // Neither the header nor a record is valid, so records may have been lost.
-        let first = FIRST_RECORD as usize;
-        let is_unknown = records == 0 && found.ready[number].is_none();
-        if is_unknown && has_later(content, position.log, first, last).is_none() {
-            return Err(missing(&folder.name(number)));
-        }
-        let rest = content.get(chain.offset..).unwrap_or_default();
-        found.is_incomplete = is_begun(rest, position.log, generation);
-    }
-    for (number, content) in contents.iter().enumerate() {
-        let Some(content) = content else { continue };
-        if let Some((later, offset)) = has_later(content, position.log, ends[number], last) {
-            return Err(damaged(&folder.name(number), ends[number], (last, later), offset));
-        }
+    if let Some(number) = in_use {
+        let opened = generation_file.ok_or_else(|| missing(&folder.name(number)))?;
+        find_records(&mut found, &opened.read_whole()?, &folder.name(number))?;
     }
     Ok(found)
+}
+
+/// Adds the records of the current generation that the engine does not contain. `content` is the content of
+/// its file.
+fn find_records(found: &mut Found, content: &[u8], name: &str) -> Result<(), StoreError> {
+    let Some((position, generation)) = found
+        .position
+        .and_then(|position| Some((position, position.generation?)))
+    else {
+        return Ok(());
+    };
+    let mut last = position.number;
+    let mut chain = Chain::new(content, (position.log, generation));
+    while let Some(record) = chain.next() {
+        if record.number > last + 1 {
+            return Err(gap(name, chain.offset, last));
+        }
+        if record.number > position.number {
+            found.records.push(Unapplied {
+                number: record.number,
+                changes: record.changes.to_vec(),
+            });
+            last = record.number;
+        }
+    }
+    let later = has_later(content, position.log, chain.offset, last);
+    // Neither the header nor a record is valid, so records may have been lost.
+    let has_header = found.ready[usize::from(position.file)].is_some();
+    if later.is_none() && chain.number.is_none() && !has_header {
+        return Err(missing(name));
+    }
+    if let Some((later, offset)) = later {
+        return Err(damaged(name, chain.offset, (last, later), offset));
+    }
+    let rest = content.get(chain.offset..).unwrap_or_default();
+    found.is_incomplete = is_begun(rest, position.log, generation);
+    Ok(())
+}
+
+/// Returns the number and the offset of a valid record of a log after `last` in a file that is not in use.
+/// The records of each generation begin at the same offset, and their numbers rise. So the rest of the file is
+/// read only if its first record is later.
+fn later_record(opened: &OpenedFile, log: Id, last: u64) -> Result<Option<(u64, usize)>, StoreError> {
+    let first = opened.start.get(FIRST_RECORD as usize..).unwrap_or_default();
+    if !is_later(first, log, last) {
+        return Ok(None);
+    }
+    Ok(has_later(&opened.read_whole()?, log, 0, last))
 }
 
 /// Reads the valid records up to the number `last`, and ignores damage after them. Also returns the highest
@@ -150,9 +172,10 @@ pub(super) fn find_until(
     };
     let mut highest = position.number.max(last);
     for number in 0..FILES {
-        let Some((_, content)) = read_whole(folder, number)? else {
+        let Some(opened) = open_file(folder, number)? else {
             continue;
         };
+        let content = opened.read_whole()?;
         let mut from = FIRST_RECORD as usize;
         while let Some((number, at)) = has_later(&content, position.log, from, highest) {
             (highest, from) = (number, at);
@@ -180,11 +203,8 @@ pub(super) fn find_until(
 fn has_later(content: &[u8], log: Id, from: usize, last: u64) -> Option<(u64, usize)> {
     let first = from.max(FIRST_RECORD as usize);
     candidates(content, log, first).find_map(|at| {
-        let number = content.get(at + 40..at + 48)?.first_chunk().copied();
-        if number.map(u64::from_le_bytes)? <= last {
-            return None;
-        }
-        let record = decode(&content[at..])?;
+        let record = &content[at..];
+        let record = is_later(record, log, last).then(|| decode(record)).flatten()?;
         Some((record.number, at))
     })
 }
@@ -231,9 +251,10 @@ pub(super) fn check(
     expected: RangeInclusive<u64>,
 ) -> Result<Option<String>, StoreError> {
     let name = folder.name(number);
-    let Some((_, content)) = read_whole(folder, number)? else {
+    let Some(opened) = open_file(folder, number)? else {
         return Ok(Some(format!("the commit log {name} is missing")));
     };
+    let content = opened.read_whole()?;
     if decode_header(&content, number) != Header::Log(ids.0) {
         return Ok(Some(format!("the commit log {name} is damaged at byte 0")));
     }

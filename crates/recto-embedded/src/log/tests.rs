@@ -1,6 +1,7 @@
 //! Tests of the bytes of the log, and of damage at every byte.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -19,9 +20,9 @@ const GENERATION: Id = [9; 16];
 /// Number of records of a log whose bits are flipped.
 const RECORDS: u64 = 20;
 
-/// Folder in memory.
+/// Folder in memory, and the number of bytes that were read from it.
 #[derive(Default, Clone)]
-struct Memory(Arc<Mutex<[Option<Vec<u8>>; FILES]>>);
+struct Memory(Arc<Mutex<[Option<Vec<u8>>; FILES]>>, Arc<AtomicUsize>);
 
 struct MemoryFile(Memory, usize);
 
@@ -32,6 +33,7 @@ impl LogFile for MemoryFile {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
         let bytes = self.0.bytes(self.1);
+        self.0.1.fetch_add(out.len(), Ordering::Relaxed);
         out.copy_from_slice(&bytes[offset as usize..offset as usize + out.len()]);
         Ok(())
     }
@@ -231,6 +233,25 @@ fn finds_only_later_records() {
     }
     // A later engine state than the last record, as after a checkpoint that also contains other commits.
     assert!(numbers(&find_at(position(RECORDS + 1), &folder).unwrap()).is_empty());
+}
+
+/// A store that was closed properly opens at once, however large its log is.
+#[test]
+fn reads_only_the_start_of_files_that_are_not_in_use() {
+    let (folder, _) = log_of_20();
+    prepare(&folder, LOG, 1, 1 << 20).unwrap();
+    let closed = |number| {
+        Some(Position {
+            generation: None,
+            ..position(number).unwrap()
+        })
+    };
+    let found = find_at(closed(RECORDS + 1), &folder).unwrap();
+    assert!(found.records.is_empty() && found.ready.iter().all(Option::is_some));
+    assert!(folder.1.load(Ordering::Relaxed) < 3 * FIRST_RECORD as usize);
+    // An older data file beside the log.
+    let older = find_at(closed(0), &folder).err().unwrap();
+    assert_eq!(older.kind(), StoreErrorKind::Corrupt);
 }
 
 /// No flipped bit makes recovery lose a record silently, except the last record, whose loss is reported.
