@@ -31,7 +31,7 @@ const FURTHER: usize = 2;
 const STEP_BYTES: u64 = 1 << 20;
 /// Number of suspected differences that are read again together, so that they share the pause
 /// before the read.
-const MAX_SUSPECTS: usize = 32_768;
+const MAX_SUSPECTS: usize = 65_536;
 /// Maximum number of differences of a view that the report lists.
 const MAX_EXAMPLES: usize = 20;
 /// Divisor of the memory of a comparison. One part in this number stores the positions of scan
