@@ -220,7 +220,6 @@ impl Shared {
         let Some(catalog) = catalog else {
             commit()?;
             self.forget_snapshot();
-            self.measure();
             return Ok(());
         };
         // A snapshot combines rows with a catalog, so prevent new snapshots between the commit and
@@ -262,6 +261,7 @@ impl Shared {
                 transaction.set_quick_repair(log.exists() || position.is_some() || self.wants_quick_repair());
                 transaction.commit().map_err(engine)?;
                 log.checkpointed(position);
+                self.measure();
                 Ok(())
             }
         }

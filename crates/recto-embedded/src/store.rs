@@ -453,13 +453,10 @@ impl Store for EmbeddedStore {
         if is_written && self.shared.check_open().is_ok() {
             // Sync before closing, so that earlier relaxed writes become durable, too. Close the
             // store even if the sync fails.
-            synced = match self.queue.ask(Work::Sync, 0, false, CLOSE_TIMEOUT).await {
+            synced = match self.queue.ask(Work::Close, 0, false, CLOSE_TIMEOUT).await {
                 Ok(Reply::Unknown(error)) | Err(error) => Err(error),
                 Ok(_) => Ok(()),
             };
-            if synced.is_ok() {
-                synced = self.ask_exclusive(Box::new(Shared::finish_log)).await;
-            }
         }
         let holds_file = self.shared.close();
         let given_up = async {

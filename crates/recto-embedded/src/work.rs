@@ -52,6 +52,8 @@ pub(crate) enum Work {
     Empty(Arc<Table>),
     /// Changes nothing. The commit makes earlier relaxed writes durable.
     Sync,
+    /// Like `Sync`, and the log gets no further record, because the store is being closed.
+    Close,
     /// Stores a time in the clock record, in microseconds since 1970.
     RecordTime(i64),
     Exclusive(Exclusive),

@@ -4,7 +4,7 @@
 //! for the disk (group commit).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recto_model::Table;
 use recto_model::table::TableOptions;
@@ -28,6 +28,9 @@ use crate::shared::{Durable, Shared};
 use crate::walk::find;
 use crate::work::{Conditional, Guard, Reply, Request, Work};
 
+/// Maximum time for which the writer waits for the next request without sleeping.
+const MAX_SPIN: Duration = Duration::from_micros(100);
+
 /// Runs the writer on its thread: executes requests until all senders of requests are dropped.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     let timer = tokio::runtime::Builder::new_current_thread()
@@ -42,6 +45,7 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
         expired: None,
         next_pass_nanos: after(shared, expired::PASS_EVERY),
         next_step_nanos: 0,
+        spins: false,
     };
     let mut next = None;
     loop {
@@ -115,6 +119,8 @@ struct Writer<'a> {
     /// Earliest time of the next step of the deletion of expired rows while requests wait, in nanoseconds of
     /// the monotonic clock.
     next_step_nanos: u64,
+    /// True if the last request came within [`MAX_SPIN`].
+    spins: bool,
 }
 
 fn after(shared: &Shared, wait: Duration) -> u64 {
@@ -133,7 +139,31 @@ struct Applied {
 
 impl Writer<'_> {
     /// Waits for the next request, or for the time of a checkpoint.
-    fn wait(&self, requests: &mut mpsc::Receiver<Request>) -> Waited {
+    fn wait(&mut self, requests: &mut mpsc::Receiver<Request>) -> Waited {
+        let begun = Instant::now();
+        let waited = match self.spin(requests) {
+            Some(request) => Waited::Request(request),
+            None => self.sleep(requests),
+        };
+        self.spins = begun.elapsed() < MAX_SPIN && matches!(waited, Waited::Request(_));
+        waited
+    }
+
+    /// Waits for a request without sleeping, if the last one came soon. To wake a sleeping thread takes about
+    /// as long as to write a row.
+    fn spin(&self, requests: &mut mpsc::Receiver<Request>) -> Option<Request> {
+        let begun = Instant::now();
+        while self.spins && begun.elapsed() < MAX_SPIN {
+            if let Ok(request) = requests.try_recv() {
+                return Some(request);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Sleeps until the next request, or until the time of a checkpoint.
+    fn sleep(&self, requests: &mut mpsc::Receiver<Request>) -> Waited {
         let closed = |request: Option<Request>| request.map_or(Waited::Closed, Waited::Request);
         let idle = {
             let log = self.shared.log();
@@ -294,9 +324,16 @@ impl Writer<'_> {
         let bytes: usize = group.iter().map(Request::byte_len).sum();
         let relaxed =
             group.iter().all(|request| request.relaxed) && self.relaxed_bytes + bytes < MAX_RELAXED_BYTES;
+        let is_close = |request: &Request| matches!(request.work, Work::Close);
+        if group.iter().all(is_close) && self.relaxed_bytes == 0 && !self.shared.log().is_in_use() {
+            // Everything is durable already.
+            return Ok(group.iter().map(|_| Reply::Done).collect());
+        }
         let is_sync = |request: &Request| matches!(request.work, Work::Sync);
         let durable = if relaxed {
             Durable::Later
+        } else if group.iter().any(is_close) {
+            Durable::AtClose
         } else if self.relaxed_bytes > 0 || group.iter().any(is_sync) {
             Durable::Now
         } else {
@@ -354,7 +391,7 @@ impl Writer<'_> {
             let reply = guarded(|| match &request.work {
                 Work::Write(batch) => apply(batch, catalog_now, &mut tables, step.now),
                 Work::Conditional(conditional) => step.conditional(conditional, catalog_now, &mut tables),
-                Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
+                Work::Sync | Work::Close | Work::Exclusive(_) => Ok(Reply::Done),
                 Work::RecordTime(micros) => {
                     meta::set_clock_record(transaction, *micros).map(|()| Reply::Done)
                 }
