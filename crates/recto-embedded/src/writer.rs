@@ -4,7 +4,7 @@
 //! for the disk (group commit).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use recto_model::Table;
 use recto_model::table::TableOptions;
@@ -30,6 +30,8 @@ use crate::work::{Conditional, Guard, Reply, Request, Work};
 
 /// Maximum time for which the writer waits for the next request without sleeping.
 const MAX_SPIN: Duration = Duration::from_micros(100);
+/// Maximum number of attempts to receive the next request without sleeping.
+const MAX_SPINS: u32 = 10_000;
 
 /// Runs the writer on its thread: executes requests until all senders of requests are dropped.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
@@ -140,22 +142,27 @@ struct Applied {
 impl Writer<'_> {
     /// Waits for the next request, or for the time of a checkpoint.
     fn wait(&mut self, requests: &mut mpsc::Receiver<Request>) -> Waited {
-        let begun = Instant::now();
-        let waited = match self.spin(requests) {
+        let end = after(self.shared, MAX_SPIN);
+        let waited = match self.spin(end, requests) {
             Some(request) => Waited::Request(request),
             None => self.sleep(requests),
         };
-        self.spins = begun.elapsed() < MAX_SPIN && matches!(waited, Waited::Request(_));
+        let is_soon = self.shared.environment.monotonic_nanos() < end;
+        self.spins = is_soon && matches!(waited, Waited::Request(_));
         waited
     }
 
     /// Waits for a request without sleeping, if the last one came soon. To wake a sleeping thread takes about
     /// as long as to write a row.
-    fn spin(&self, requests: &mut mpsc::Receiver<Request>) -> Option<Request> {
-        let begun = Instant::now();
-        while self.spins && begun.elapsed() < MAX_SPIN {
+    fn spin(&self, end_nanos: u64, requests: &mut mpsc::Receiver<Request>) -> Option<Request> {
+        // Limit the number of attempts, too, because the clock of a test may stand still.
+        let attempts = if self.spins { MAX_SPINS } else { 0 };
+        for _ in 0..attempts {
             if let Ok(request) = requests.try_recv() {
                 return Some(request);
+            }
+            if self.shared.environment.monotonic_nanos() >= end_nanos {
+                break;
             }
             std::hint::spin_loop();
         }

@@ -11,7 +11,7 @@ use redb::Database;
 
 use super::changes::Changes;
 use super::checkpoint::SinceCheckpoint;
-use super::file::{FILES, FIRST_LOG_BYTES, FIRST_RECORD, LogFolder, ReadyFile, prepare};
+use super::file::{FILES, FIRST_LOG_BYTES, FIRST_RECORD, LogFolder, MAX_LOG_BYTES, ReadyFile, prepare};
 use super::position::{Id, Position};
 use super::record::{encode, first_checksum, record_len};
 use super::replay;
@@ -21,9 +21,6 @@ use crate::error::{corrupt, engine, file};
 
 /// Time after a failed preparation of a log file before the next attempt.
 const PREPARATION_RETRY: Duration = Duration::from_secs(60);
-
-/// Maximum size of a log file in bytes.
-pub const MAX_LOG_BYTES: u64 = 256 << 20;
 
 /// Settings of the log.
 #[derive(Debug, Clone, Copy)]

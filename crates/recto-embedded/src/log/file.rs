@@ -18,6 +18,8 @@ pub const LOG_FORMAT_VERSION: u32 = 1;
 pub const FIRST_LOG_BYTES: u64 = 1 << 20;
 /// Default maximum size of a log file, in bytes.
 pub const DEFAULT_LOG_BYTES: u64 = 16 << 20;
+/// Maximum size of a log file in bytes.
+pub const MAX_LOG_BYTES: u64 = 256 << 20;
 /// Number of log files of a store.
 pub(super) const FILES: usize = 2;
 /// Offset of the first record of a file.
@@ -255,7 +257,7 @@ pub(super) fn open_file(folder: &dyn LogFolder, number: usize) -> Result<Option<
         return Ok(None);
     };
     let bytes = file.len().map_err(|error| unreadable(&name, error))?;
-    if bytes > super::appender::MAX_LOG_BYTES {
+    if bytes > MAX_LOG_BYTES {
         return Err(StoreError::new(
             StoreErrorKind::Corrupt,
             format!("the commit log {name} has {bytes} bytes"),

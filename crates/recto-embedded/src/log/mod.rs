@@ -100,10 +100,9 @@ mod transaction;
 #[cfg(test)]
 mod tests;
 
-pub use appender::MAX_LOG_BYTES;
 pub use changes::MAX_RECORD_BYTES;
 pub use checkpoint::{DEFAULT_CHECKPOINT_AFTER, IDLE_BEFORE_CHECKPOINT, MAX_RECORD_AGE};
-pub use file::{DEFAULT_LOG_BYTES, FIRST_LOG_BYTES, LOG_FORMAT_VERSION};
+pub use file::{DEFAULT_LOG_BYTES, FIRST_LOG_BYTES, LOG_FORMAT_VERSION, MAX_LOG_BYTES};
 pub use status::LogStatistics;
 
 pub(crate) use appender::{Log, LogSettings, Plan, unrecovered};
