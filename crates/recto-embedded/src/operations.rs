@@ -18,7 +18,7 @@ use crate::expired;
 use crate::log::LogStatistics;
 use crate::shared::{Durable, Shared};
 use crate::state::{Engine, State, blocking};
-use crate::store::EmbeddedStore;
+use crate::store::{EmbeddedStore, folder_of};
 use crate::work::{Exclusive, Reply, Work};
 
 /// Maximum duration of compaction and of checks: a day.
@@ -225,7 +225,12 @@ impl EmbeddedStore {
 
     /// Returns the state of the commit log.
     pub fn log_statistics(&self) -> LogStatistics {
-        self.shared.log_counters.read()
+        let mut log = self.shared.log_counters.read();
+        if let (true, Some(directory)) = (self.shared.options.read_only, &self.shared.directory) {
+            // A store that is open read-only does not open its log.
+            log.file_bytes = folder_of(directory).bytes();
+        }
+        log
     }
 
     /// Deletes the expired rows of the whole store now. Without this call, the writer deletes them in the

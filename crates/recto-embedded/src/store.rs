@@ -387,7 +387,7 @@ fn open_applied(
     Ok((!is_in_use).then_some(engine))
 }
 
-fn folder_of(directory: &Directory) -> FolderOfStore {
+pub(crate) fn folder_of(directory: &Directory) -> FolderOfStore {
     FolderOfStore(directory.path().to_owned())
 }
 

@@ -66,6 +66,12 @@ pub(crate) trait LogFolder: Send + Sync {
 pub(crate) struct FolderOfStore(pub(crate) PathBuf);
 
 impl FolderOfStore {
+    /// Returns the size of the log files in bytes. Files that cannot be read do not count.
+    pub(crate) fn bytes(&self) -> u64 {
+        let files = (0..FILES).filter_map(|number| std::fs::metadata(self.0.join(file_name(number))).ok());
+        files.map(|file| file.len()).sum()
+    }
+
     /// Renames the log files, so that the store continues without them.
     pub(crate) fn set_aside(&self) -> Result<(), StoreError> {
         for number in 0..FILES {

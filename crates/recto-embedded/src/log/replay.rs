@@ -372,7 +372,7 @@ fn apply_together(database: &Database, records: &[Unapplied], position: Position
 
 /// Hint of errors of a log that is damaged or does not belong to the data file.
 const HINT: &str = "get the files of the store's folder back as they were, or restore the last backup; \
-    `EmbeddedStore::drop_log_after` opens the store without the records after the damage";
+    `recto check --drop-log-after N` gives up the records after number N, so that the store can be opened";
 
 #[cold]
 fn damaged(name: &str, end: usize, (last, later): (u64, u64), offset: usize) -> StoreError {
