@@ -66,7 +66,8 @@ mod tests {
     use crate::records::{BatchResult, GetOptions, MadeChange, PutOptions};
     use crate::scans::{ExportOptions, ScanRequest};
     use crate::store::{
-        BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaPlan, SchemaRequest, StoreSchema,
+        BackupRequest, CommitLog, CompareRequest, CursorKeys, RotateRequest, SchemaPlan, SchemaRequest,
+        StoreSchema,
     };
     use crate::views::ViewList;
 
@@ -99,6 +100,7 @@ mod tests {
             MadeChange,
             BucketPartitions,
             BucketList,
+            CommitLog,
             CursorKeys,
             ProblemBody,
             QueueList,

@@ -119,6 +119,36 @@ pub struct RotateRequest {
     pub earlier: u32,
 }
 
+/// Reply to `GET /v1/store:commitLog`: state of the commit log of an embedded store. The commit log makes a
+/// write durable by a short append. A checkpoint brings the writes of the log into the data file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CommitLog {
+    /// Size of the log's files in bytes; 0 if the store has no log yet.
+    pub file_bytes: u64,
+    /// Number of bytes of the records since the last checkpoint. After a crash, Recto applies these records
+    /// again.
+    pub record_bytes: u64,
+    /// Number of records that were written since the store was opened.
+    pub records: u64,
+    /// Number of checkpoints since the store was opened.
+    pub checkpoints: u64,
+    /// Time of the last checkpoint, in seconds since 1970-01-01T00:00:00Z; absent if there was none since the
+    /// store was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub last_checkpoint_at_seconds: Option<u64>,
+    /// Age of the last checkpoint in seconds; absent if there was none since the store was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub last_checkpoint_age_seconds: Option<u64>,
+    /// Number of records that were applied again after a crash, when the store was opened.
+    pub replayed_records: u64,
+    /// Number of incomplete records at the end of the log that were found when the store was opened. A crash
+    /// during a write leaves such a record; the write was not acknowledged.
+    pub incomplete_records: u64,
+}
+
 /// Reply to `GET /v1/store:cursorKeys` and `POST /v1/store:rotateCursorKeys`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

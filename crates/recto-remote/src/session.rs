@@ -8,11 +8,11 @@ use futures::stream::BoxStream;
 use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, ErrorHandler, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    Outcome, PageCost, PageReply, PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport,
-    RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan,
-    StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
-    Written, json_of_text,
+    CommitLog, CursorKey, ErrorHandler, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport,
+    LoadRequest, Outcome, PageCost, PageReply, PageRequest, Pages, Progress, Queues, RebalanceProgress,
+    RebalanceReport, RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep,
+    SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress,
+    ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
@@ -534,6 +534,14 @@ impl Tools for HttpSession {
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
         let done: CompactBody = self.work("/v1/store:compact", None, progress, CONTINUES).await?;
         Ok((done.bytes_before, done.bytes_after))
+    }
+
+    async fn commit_log(&self) -> Result<Option<CommitLog>> {
+        match self.fetch("/v1/store:commitLog").await {
+            Ok(log) => Ok(Some(log)),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {

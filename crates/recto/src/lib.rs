@@ -159,7 +159,7 @@ pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
 pub use load::{check_load_file, check_load_name, detect_load_ending};
 pub use local_session::LocalSession;
 #[cfg(feature = "embedded")]
-pub use open::check_restore_folder;
+pub use open::{check_restore_folder, drop_commit_log_after};
 pub use options::OpenOptions;
 pub use page::Page;
 #[doc(hidden)]

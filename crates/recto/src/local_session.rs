@@ -28,8 +28,8 @@ use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
 use crate::session::{
-    BucketMetrics, QueueStatus, QueueTables, Queues, ScrubPosition, ScrubStep, Session, StoreDescription,
-    Tools,
+    BucketMetrics, CommitLog, QueueStatus, QueueTables, Queues, ScrubPosition, ScrubStep, Session,
+    StoreDescription, Tools,
 };
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
@@ -162,6 +162,11 @@ impl LocalSession {
     /// [`Recto::store_metrics`].
     pub fn store_metrics(&self) -> StoreMetrics {
         self.recto().store_metrics()
+    }
+
+    /// Returns the state of the commit log; see [`Recto::commit_log`].
+    pub fn commit_log(&self) -> Option<CommitLog> {
+        self.recto().commit_log()
     }
 
     /// Checks the local clock; see [`Recto::check_clock`].

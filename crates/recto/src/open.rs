@@ -31,7 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::OpenOptions;
 use crate::reach::{Reach, away_message};
 use crate::session::{
-    ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, ScrubPosition, ScrubStep,
+    ApplyOptions, CheckOutcome, CheckedCollection, CommitLog, Progress, SchemaPlan, ScrubPosition, ScrubStep,
     StoreProgress,
 };
 
@@ -573,6 +573,50 @@ pub(crate) async fn compact(
         }
         _ => Err(embedded_only("compact")),
     }
+}
+
+/// Returns the state of the commit log of an embedded store, or `None` for other stores. `now_micros` is the
+/// current time, for the age of the last checkpoint.
+pub(crate) fn commit_log(operations: &Operations, now_micros: i64) -> Option<CommitLog> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => {
+            let log = store.log_statistics();
+            let last = log.last_checkpoint_micros;
+            let seconds = |micros: i64| u64::try_from(micros.max(0)).unwrap_or_default() / 1_000_000;
+            Some(CommitLog {
+                file_bytes: log.file_bytes,
+                record_bytes: log.record_bytes,
+                records: log.records,
+                checkpoints: log.checkpoints,
+                last_checkpoint_at_seconds: (last > 0).then(|| seconds(last)),
+                last_checkpoint_age_seconds: (last > 0).then(|| seconds(now_micros.saturating_sub(last))),
+                replayed_records: log.replayed_records,
+                incomplete_records: log.incomplete_records,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Gives up the records of a commit log after the number `last`, so that the store in `folder` can be opened
+/// although its log is damaged. Their writes are lost. Renames the files of the log: the new names end with
+/// `.dropped`. Returns the number of the last record whose changes the store has.
+///
+/// The error of opening the store names the first record that is not valid. `last` is usually the number before
+/// it.
+///
+/// # Errors
+/// - [`ErrorKind::NotFound`]: there is no store in `folder`.
+/// - [`ErrorKind::Unavailable`]: another process has opened the store.
+/// - [`ErrorKind::Corrupt`]: a record up to `last` cannot be applied, or the data file is damaged.
+#[cfg(feature = "embedded")]
+pub async fn drop_commit_log_after(folder: impl Into<std::path::PathBuf>, last: u64) -> Result<u64> {
+    let folder = folder.into();
+    let dropping = tokio::task::spawn_blocking(move || {
+        recto_embedded::EmbeddedStore::drop_log_after(folder, last, Environment::system())
+    });
+    dropping.await.map_err(ended)?.map_err(not_there)
 }
 
 /// Executes the next step of a scrub (verification of an embedded store's file, step by step). Returns `None`

@@ -36,11 +36,11 @@ use crate::reach::Reach;
 use crate::record::DynamicRecord;
 use crate::retention;
 use crate::runtime;
-use crate::session::RecoveryPass;
 use crate::session::{
     Applied, ApplyOptions, CursorKey, Progress, SchemaPlan, StoreProgress, UnavailableCollection,
     VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
+use crate::session::{CommitLog, RecoveryPass};
 use crate::shared::Shared;
 use crate::stamps::Stamps;
 use crate::writer::WriterMetrics;
@@ -872,6 +872,12 @@ impl Recto {
     /// requests, timeouts and tombstones. Sends no request. An embedded store reports no metrics.
     pub fn store_metrics(&self) -> StoreMetrics {
         self.shared.store.metrics()
+    }
+
+    /// Returns the state of the commit log of an embedded store, without reading the store. Returns `None` for
+    /// a store on Cassandra.
+    pub fn commit_log(&self) -> Option<CommitLog> {
+        open::commit_log(self.operations(), self.now_micros())
     }
 
     /// Makes changes to any collections, each independently of all others. Returns the results in the order

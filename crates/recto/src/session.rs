@@ -51,7 +51,7 @@ pub use recto_api::queues::{
     ReceivedMessages, SentMessage,
 };
 pub use recto_api::scans::ScanRequest;
-pub use recto_api::store::{CursorKey, SchemaPlan, UnavailableCollection};
+pub use recto_api::store::{CommitLog, CursorKey, SchemaPlan, UnavailableCollection};
 pub use recto_api::views::ViewStatus;
 pub use recto_buckets::BucketMetrics;
 use recto_model::schema::Schema;

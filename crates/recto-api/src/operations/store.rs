@@ -69,6 +69,17 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ..Operation::READ
     },
     Operation {
+        id: "get_commit_log",
+        path: "/v1/store:commitLog",
+        access: Access::Store(Check),
+        summary: "Get the state of the commit log",
+        description: "Returns the size of the commit log of an embedded store, and its last checkpoint. A store on Cassandra has \
+                      no commit log of Recto, so the server replies 501.",
+        replies: &[Reply::json(200, "CommitLog", "State of the commit log.")],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
         id: "verify_views",
         method: Method::Post,
         path: "/v1/store:verify",

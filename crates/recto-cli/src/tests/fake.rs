@@ -9,10 +9,11 @@ use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, ErrorHandler, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    PageReply, PageRequest, Pages, Progress, RebalanceProgress, RebalanceReport, RebalanceRequest,
-    RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    CommitLog, CursorKey, ErrorHandler, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport,
+    LoadRequest, PageReply, PageRequest, Pages, Progress, RebalanceProgress, RebalanceReport,
+    RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan,
+    StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
+    Written,
 };
 use recto::{Result, Session};
 use serde_json::Value as Json;
@@ -232,6 +233,10 @@ impl Tools for FakeSession {
 
     async fn compact(&self, _: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
         self.call("compact", Ok((1_028_000_000, 514_000_000)))
+    }
+
+    async fn commit_log(&self) -> Result<Option<CommitLog>> {
+        self.call("commit_log", Ok((!self.empty).then_some(replies::COMMIT_LOG)))
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {

@@ -24,8 +24,9 @@ use crate::failure::{Exit, Result};
 use fake::FakeSession;
 
 /// Operations that the output of a test omits, because the output already shows their replies.
-const OMITTED: [&str; 9] = [
+const OMITTED: [&str; 10] = [
     "check",
+    "commit_log",
     "compact",
     "cursor_keys",
     "describe",

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
     ActualCost, BucketFault, BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus,
-    BucketTarget, BucketsRequest, CheckOutcome, CheckedCollection, CursorKey, Drift, ExplainedSource,
-    Explanation, JsonRecord, LoadReport, LoadRequest, LoadedCollection, LoadedView, MisfitCounts, PageCost,
-    PageReply, PageRequest, PlanShape, RecoveryPass, RejectedSortOrder, RowSizes, ScanStep, SchemaPlan,
-    Shape, StoreDescription, TableOrder, VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest,
-    ViewStatus,
+    BucketTarget, BucketsRequest, CheckOutcome, CheckedCollection, CommitLog, CursorKey, Drift,
+    ExplainedSource, Explanation, JsonRecord, LoadReport, LoadRequest, LoadedCollection, LoadedView,
+    MisfitCounts, PageCost, PageReply, PageRequest, PlanShape, RecoveryPass, RejectedSortOrder, RowSizes,
+    ScanStep, SchemaPlan, Shape, StoreDescription, TableOrder, VerifiedBuckets, VerifiedView, VerifyReport,
+    VerifyRequest, ViewStatus,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Stop};
 use serde_json::{Value as Json, json};
@@ -51,6 +51,17 @@ pub(super) fn description(is_empty: bool) -> StoreDescription {
         unavailable: Vec::new(),
     }
 }
+
+pub(super) const COMMIT_LOG: CommitLog = CommitLog {
+    file_bytes: 33_554_432,
+    record_bytes: 1_248_000,
+    records: 5_120,
+    checkpoints: 3,
+    last_checkpoint_at_seconds: Some(1_763_740_800),
+    last_checkpoint_age_seconds: Some(12),
+    replayed_records: 7,
+    incomplete_records: 1,
+};
 
 const COST: PageCost = PageCost {
     rows_read: 4,

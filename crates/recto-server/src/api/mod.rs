@@ -162,6 +162,7 @@ fn handler(operation: &Operation) -> Option<MethodRouter<App>> {
         "backup_store" => on(by, upkeep::backup),
         "compact_store" => on(by, upkeep::compact),
         "check_store" => on(by, upkeep::check),
+        "get_commit_log" => on(by, upkeep::commit_log),
         "verify_views" => on(by, upkeep::verify),
         "repair_views" => on(by, upkeep::repair),
         "load_file" => on(by, upkeep::load),

@@ -30,7 +30,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use recto::schema::Schema;
 use recto::session::{CheckOutcome, StoreProgress, ViewProgress};
-use recto::{ApplyOptions, Session};
+use recto::{ApplyOptions, Error, ErrorKind, Session};
 use recto_api::store::{BackupRequest, CursorKeys, RotateRequest, SchemaRequest};
 use serde_json::{Map, Value as Json, json};
 
@@ -151,6 +151,17 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
         }))
     };
     run_on(caller.upkeep(), told, work).await
+}
+
+/// Handles `GET /v1/store:commitLog`: returns the state of the commit log of an embedded store.
+pub(super) async fn commit_log(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let session = caller.store_session(Right::Check)?;
+    request::no_parameters(&uri)?;
+    let Some(log) = session.tools()?.commit_log().await? else {
+        let error = Error::new(ErrorKind::Unsupported, "only an embedded store has a commit log");
+        return Err(error.into());
+    };
+    Ok(answer::json_once(&json!(log)))
 }
 
 /// Handles `GET /v1/store:cursorKeys`: lists the keys that encrypt page tokens, without their

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use recto::WriterMetrics;
-use recto::session::BucketMetrics;
+use recto::session::{BucketMetrics, CommitLog};
 use recto::store::{ClockStatus, NodeMetrics, StoreMetrics};
 
 use super::Metrics;
@@ -343,6 +343,65 @@ impl fmt::Display for BucketText {
     }
 }
 
+/// Metrics about the commit log of an embedded store as Prometheus text; empty for a store on Cassandra.
+pub(crate) struct LogText(pub(crate) Option<CommitLog>);
+
+impl fmt::Display for LogText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(log) = self.0 else {
+            return Ok(());
+        };
+        for (name, kind, help, value) in [
+            (
+                "recto_log_file_bytes",
+                "gauge",
+                "Size of the commit log's files.",
+                log.file_bytes,
+            ),
+            (
+                "recto_log_record_bytes",
+                "gauge",
+                "Bytes of the commit log's records since the last checkpoint.",
+                log.record_bytes,
+            ),
+            (
+                "recto_log_records_total",
+                "counter",
+                "Records that were written to the commit log.",
+                log.records,
+            ),
+            (
+                "recto_log_checkpoints_total",
+                "counter",
+                "Checkpoints, which bring the writes of the commit log into the data file.",
+                log.checkpoints,
+            ),
+            (
+                "recto_log_last_checkpoint_timestamp_seconds",
+                "gauge",
+                "Time of the last checkpoint; 0 before the first.",
+                log.last_checkpoint_at_seconds.unwrap_or(0),
+            ),
+            (
+                "recto_log_replayed_records_total",
+                "counter",
+                "Records of the commit log that were applied again after a crash or a failure of the disk.",
+                log.replayed_records,
+            ),
+            (
+                "recto_log_incomplete_records_total",
+                "counter",
+                "Incomplete records that were found at the end of the commit log when it was read.",
+                log.incomplete_records,
+            ),
+        ] {
+            head(f, name, kind, help)?;
+            writeln!(f, "{name} {value}")?;
+        }
+        Ok(())
+    }
+}
+
 /// Metrics about the store's nodes as Prometheus text; empty for an embedded store.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 
@@ -599,6 +658,34 @@ mod tests {
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn prints_commit_log_metrics_only_if_present() {
+        assert_eq!(LogText(None).to_string(), "");
+        let log = CommitLog {
+            file_bytes: 4_096,
+            record_bytes: 120,
+            checkpoints: 2,
+            last_checkpoint_at_seconds: Some(1_763_740_800),
+            ..CommitLog::default()
+        };
+        let text = LogText(Some(log)).to_string();
+        for line in [
+            "recto_log_file_bytes 4096",
+            "recto_log_record_bytes 120",
+            "# TYPE recto_log_checkpoints_total counter",
+            "recto_log_checkpoints_total 2",
+            "recto_log_last_checkpoint_timestamp_seconds 1763740800",
+            "recto_log_replayed_records_total 0",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        let text = LogText(Some(CommitLog::default())).to_string();
+        assert!(
+            text.contains("recto_log_last_checkpoint_timestamp_seconds 0\n"),
+            "{text}"
+        );
     }
 
     #[test]

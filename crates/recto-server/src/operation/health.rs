@@ -7,7 +7,7 @@ use recto::session::Session as _;
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
-use super::exposition::{BucketText, ClockText, RefusedText, StoreText, WriterText};
+use super::exposition::{BucketText, ClockText, LogText, RefusedText, StoreText, WriterText};
 use super::{Observer, QueueFigures};
 
 /// Maximum time that a readiness check waits for the store's reply.
@@ -47,14 +47,15 @@ impl Readiness {
     }
 
     /// Returns the store's metrics as Prometheus text: unavailable collections, nodes, clock,
-    /// writers and buckets. Sends no request to the store.
+    /// writers, buckets and commit log. Sends no request to the store.
     pub(crate) fn store_metrics(&self) -> String {
         let refused = RefusedText(self.unavailable_collections());
         let nodes = self.session.store_metrics();
         let writer = WriterText(self.session.writer_metrics());
         let buckets = BucketText(self.session.bucket_metrics());
         let clock = ClockText(self.session.clock_status());
-        format!("{refused}{}{clock}{writer}{buckets}", StoreText(&nodes))
+        let log = LogText(self.session.commit_log());
+        format!("{refused}{}{clock}{writer}{buckets}{log}", StoreText(&nodes))
     }
 
     /// Returns the number of collections that are unavailable because their tables differ from the schema.

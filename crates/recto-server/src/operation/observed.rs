@@ -18,11 +18,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome, CursorKey,
-    ErrorHandler, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest, Progress, Queues,
-    RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes,
-    SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress,
-    ViewStatus, Written,
+    Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome, CommitLog,
+    CursorKey, ErrorHandler, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest, Progress,
+    Queues, RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange, Records, RecoveryPass,
+    RowSizes, SchemaPlan, StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned,
+    ViewProgress, ViewStatus, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, Value as Json, json};
@@ -150,6 +150,11 @@ impl<S: Session> Tools for Observed<S> {
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
         let compact = async |session: &S| session.tools()?.compact(progress).await;
         self.call(Operation::change("compact"), compact).await
+    }
+
+    async fn commit_log(&self) -> Result<Option<CommitLog>> {
+        let read = async |session: &S| session.tools()?.commit_log().await;
+        self.call(Operation::unaudited(), read).await
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {

@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::open;
 use crate::recto::Recto;
 use crate::session::{
-    Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome, CursorKey,
-    ErrorHandler, FindingHandler, LoadProgress, LoadReport, LoadRequest, Progress, RebalanceProgress,
-    RebalanceReport, RebalanceRequest, RecoveryPass, RowSizes, SchemaPlan, StoreProgress, Tools,
-    VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
+    Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome, CommitLog,
+    CursorKey, ErrorHandler, FindingHandler, LoadProgress, LoadReport, LoadRequest, Progress,
+    RebalanceProgress, RebalanceReport, RebalanceRequest, RecoveryPass, RowSizes, SchemaPlan, StoreProgress,
+    Tools, VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
 
 /// Maintenance operations of an open store. Only an unrestricted session offers them.
@@ -77,6 +77,10 @@ impl Tools for LocalTools {
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
         open::compact(self.recto.operations(), progress).await
+    }
+
+    async fn commit_log(&self) -> Result<Option<CommitLog>> {
+        Ok(self.recto.commit_log())
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {

@@ -8,7 +8,7 @@ use recto_api::buckets::{
 };
 use recto_api::csv::CsvOptions;
 use recto_api::misfits::Misfits;
-use recto_api::store::{CursorKey, SchemaPlan};
+use recto_api::store::{CommitLog, CursorKey, SchemaPlan};
 use recto_api::views::ViewStatus;
 use recto_model::schema::Schema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -386,6 +386,8 @@ pub trait Tools: Send + Sync {
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup>;
     /// Returns unused space of an embedded store to the file system. Returns the sizes before and after, in bytes.
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
+    /// Returns the state of the commit log of an embedded store, or `None` for a store on Cassandra.
+    async fn commit_log(&self) -> Result<Option<CommitLog>>;
     /// Returns descriptions of the keys that encrypt cursors. The descriptions do not contain the
     /// keys themselves.
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;

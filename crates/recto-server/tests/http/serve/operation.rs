@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use recto::queues::QueueOptions;
 use recto::schema::Schema;
+use recto::session::Records as _;
 use recto::{Environment, LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::auth::TokenFile;
+use recto_server::config::MetricsAccess;
 use serde_json::{Value as Json, json};
 
 use super::support::{ORDERS, SCHEMA, eventually, serve, serve_store, serve_with_tokens};
@@ -40,6 +42,38 @@ async fn metrics_say_what_was_done_and_hold_no_values() {
         );
     }
     assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
+}
+
+/// Checks that metrics and the API show the commit log of an embedded store.
+#[tokio::test(flavor = "multi_thread")]
+async fn commit_log_is_in_metrics_and_api() {
+    let served = serve(|config| config.metrics = MetricsAccess::Open).await;
+    let record = json!({ "tenant": "acme", "id": 5_000 });
+    let record = record.as_object().unwrap();
+    eventually("the store writes a record of its log", || async {
+        let put = served.session.put("orders", vec![record.clone()], None);
+        put.await.unwrap();
+        served.metric("recto_log_records_total").await > 0.0
+    })
+    .await;
+    for name in [
+        "recto_log_file_bytes",
+        "recto_log_checkpoints_total",
+        "recto_log_last_checkpoint_timestamp_seconds",
+    ] {
+        assert!(served.metric(name).await > 0.0, "{name}");
+    }
+    let text = served.get("/metrics").await.body;
+    for name in [
+        "recto_log_record_bytes",
+        "recto_log_replayed_records_total",
+        "recto_log_incomplete_records_total",
+    ] {
+        assert!(text.contains(&format!("\n{name} ")), "{name}\n{text}");
+    }
+    let reply = served.get("/v1/store:commitLog").await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(reply.json()["file_bytes"].as_u64() > Some(0), "{}", reply.body);
 }
 
 /// Checks that metrics count changes that conflict with a unique value, and seeks of a list that

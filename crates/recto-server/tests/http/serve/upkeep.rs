@@ -49,6 +49,10 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
         last_line(&checked.body)["result"]["problems"],
         serde_json::json!([])
     );
+    for (token, status) in [(all, 403), (checks, 200)] {
+        let reply = served.with(token, "GET", "/v1/store:commitLog", "").await;
+        assert_eq!(reply.status, status, "{}", reply.body);
+    }
     assert_eq!(post(checks, "/v1/store:compact", "").await.status, 403);
     // A load also needs the right to write to the collection.
     assert_eq!(post(checks, LOAD, FILE).await.status, 403);
