@@ -5,11 +5,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
+use recto::session::CommitLog;
 use recto::{Session as _, WriterMetrics};
 
 use super::layout::{Failure, Layout, page};
 use super::page_url::PageUrl;
-use super::text::grouped;
+use super::text::{bytes, counted, duration, grouped};
 use super::views::{Seen, drift, seen, state};
 use crate::access::{Access, EVERY_COLLECTION, Right};
 use crate::app::App;
@@ -49,6 +50,12 @@ pub(super) async fn get(
                 Some(metrics) => (writer(&metrics)),
             }
         }
+        @if let Some(log) = app.session().commit_log() {
+            section.health {
+                h2 { "Commit log" }
+                (commit_log(&log))
+            }
+        }
     };
     let layout = Layout {
         title: "Health",
@@ -85,6 +92,34 @@ fn views_table(views: &[Seen]) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Describes the commit log of an embedded store.
+fn commit_log(log: &CommitLog) -> Markup {
+    let last = log.last_checkpoint_age_seconds.map_or_else(
+        || "none since the store was opened".to_owned(),
+        |seconds| format!("{} ago", duration(seconds.saturating_mul(1_000_000))),
+    );
+    let rows = [
+        ("Size of the log files", bytes(log.file_bytes)),
+        ("Written since the last checkpoint", bytes(log.record_bytes)),
+        ("Last checkpoint", last),
+        ("Checkpoints since the store was opened", grouped(log.checkpoints)),
+        (
+            "Writes restored from the log after a crash",
+            counted(log.replayed_records, "record", "records"),
+        ),
+    ];
+    html! {
+        p.dim {
+            "Recto appends each small write to a log on disk before it confirms the write. At a checkpoint, it \
+             brings all writes of the log into the data file. After a crash, it restores the writes since the \
+             last checkpoint from the log."
+        }
+        dl.record {
+            @for (name, value) in rows { div { dt { (name) } dd { (value) } } }
         }
     }
 }

@@ -286,6 +286,7 @@ test("views and health", {}, async (page) => {
   await page.goto(base + "/");
   await swapped(page, () => page.click("a:text-is('Health')"));
   assert.match(await page.textContent("main"), /recto verify people/);
+  assert.match(await page.textContent("main"), /Commit log.*Size of the log files.*Last checkpoint/s);
   const verified = await page.request.post(`${base}/v1/store:verify`, { data: {} });
   assert.equal(verified.status(), 200);
   await page.reload();

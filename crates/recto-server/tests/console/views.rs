@@ -71,6 +71,21 @@ async fn a_view_that_is_being_filled_says_how_far_it_is() {
 }
 
 #[tokio::test]
+async fn health_page_shows_the_commit_log() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let health = client.get("/health").await;
+    for text in [
+        "<h2>Commit log</h2>",
+        "Size of the log files",
+        "Last checkpoint",
+        "Checkpoints since the store was opened",
+    ] {
+        assert!(health.html.contains(text), "{text}: {}", health.main());
+    }
+}
+
+#[tokio::test]
 async fn shows_comparison_results_to_tokens_that_read_all() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
