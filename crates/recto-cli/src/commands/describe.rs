@@ -1,16 +1,18 @@
 //! `recto describe`: shows the collections of a store.
 
+use std::time::Duration;
+
 use clap::Args;
-use recto::Session;
 use recto::schema::{Collection, Schema};
-use recto::session::{CollectionDescription, StoreDescription, UnavailableCollection};
+use recto::session::{CollectionDescription, CommitLog, StoreDescription, UnavailableCollection};
+use recto::{ErrorKind, Session};
 use serde_json::json;
 
 use super::{collection_of, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::store::StoreArgs;
-use crate::text::{counted, grouped, printable};
+use crate::text::{bytes, counted, duration, grouped, printable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,13 +64,26 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
         let collections: Vec<_> = collections
             .map(|collection| described(collection, &store))
             .collect();
-        let document =
+        let mut document =
             json!({ "store": store.store, "generation": store.generation, "collections": collections });
+        if let Some(log) = commit_log(session).await? {
+            document["commit_log"] = json!(log);
+        }
         print_json(console, &document)?;
     } else {
-        draw_store(&store, schema, console)?;
+        let log = commit_log(session).await?;
+        draw_store(&store, schema, log.as_ref(), console)?;
     }
     Ok(Exit::Done)
+}
+
+/// Returns the state of the commit log. Returns `None` for a store on Cassandra, and for a server that does not
+/// report its log: the token lacks the right `check`, or the server has an earlier release.
+async fn commit_log(session: &dyn Session) -> Result<Option<CommitLog>> {
+    match session.tools()?.commit_log().await {
+        Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound) => Ok(None),
+        log => Ok(log?),
+    }
 }
 
 /// Adds the settings of queues, if the store has any, to a copy of the schema.
@@ -79,7 +94,12 @@ async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
     Ok(schema)
 }
 
-fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) -> Result<()> {
+fn draw_store(
+    store: &StoreDescription,
+    schema: &Schema,
+    log: Option<&CommitLog>,
+    console: &mut Console,
+) -> Result<()> {
     let name = console.paint(Tone::Strong, &printable(&store.store));
     if store.generation == 0 {
         console.line(format_args!("{name}  no schema yet"))?;
@@ -115,6 +135,37 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
         if let Some(unavailable) = store.unavailability(&collection.name) {
             draw_unavailable(unavailable, "    ", console)?;
         }
+    }
+    log.map_or(Ok(()), |log| draw_log(log, console))
+}
+
+/// Prints the state of the commit log.
+fn draw_log(log: &CommitLog, console: &mut Console) -> Result<()> {
+    console.line("")?;
+    if log.file_bytes == 0 {
+        console.line("commit log   no files yet")?;
+        return Ok(());
+    }
+    console.line(format_args!("commit log   {} in files", bytes(log.file_bytes)))?;
+    console.line(format_args!(
+        "records      {} since the store was opened; {} since the last checkpoint",
+        grouped(log.records),
+        bytes(log.record_bytes)
+    ))?;
+    let last = log
+        .last_checkpoint_age_seconds
+        .map_or_else(String::new, |seconds| {
+            format!("; the last one {} ago", duration(Duration::from_secs(seconds)))
+        });
+    console.line(format_args!(
+        "checkpoints  {} since the store was opened{last}",
+        grouped(log.checkpoints)
+    ))?;
+    if log.replayed_records > 0 {
+        let records = counted(log.replayed_records, "record", "records");
+        console.line(format_args!(
+            "recovery     {records} applied again when the store was opened"
+        ))?;
     }
     Ok(())
 }
