@@ -92,7 +92,10 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Restore(args) => upkeep::restore(&args, console).await,
         Command::Copy(args) => copy::run(&args, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
-        Command::Check(args) => upkeep::check(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Check(args) => match args.drop_log_after {
+            Some(last) => upkeep::drop_log(&args, last, console).await,
+            None => upkeep::check(&args, &*args.store.open_to_read().await?, console).await,
+        },
         Command::Views(args) => views::list(&args, &*args.store.open_to_read().await?, console).await,
         Command::Verify(VerifyArgs { which }) => {
             views::compare(&which, false, which.store.open_to_read().await?, console).await

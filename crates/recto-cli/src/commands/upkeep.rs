@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recto::session::CheckOutcome;
-use recto::{LocalSession, OpenOptions, Session, StoreAddress, check_restore_folder};
+use recto::{
+    ErrorKind, LocalSession, OpenOptions, Session, StoreAddress, check_restore_folder, drop_commit_log_after,
+};
 use serde_json::json;
 
-use super::print_json;
+use super::{agrees, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::{environment, open};
 use crate::progress::Meter;
-use crate::store::{DEFAULT_STORE, StoreArgs, not_opened};
+use crate::store::{DEFAULT_STORE, MAKES_A_STORE, StoreArgs, not_opened};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
 /// Maximum number of problems of a store that `recto check` prints as text; `--json` lists all.
@@ -76,15 +78,27 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   recto check
   recto check --store /mnt/backup/2026-11-21 --json
+  recto check --drop-log-after 5120 --store shop.data
 
-The command changes nothing. It reads every row of an embedded store, and verifies its checksum. On \
+Without --drop-log-after, the command changes nothing. It reads every row of an embedded store, and verifies its checksum. On \
 Cassandra, it compares tables with the schema, and numbers of copies with numbers of nodes; `nodetool \
-verify` checks rows. The exit code is 4 if there are problems.";
+verify` checks rows. The exit code is 4 if there are problems.
+
+--drop-log-after is for an embedded store that cannot be opened because its commit log (the files log.0 and \
+log.1) is damaged. It loses acknowledged writes: first copy the folder, and look for intact files or a recent \
+backup. The error of the damaged log names the first record that is not valid or cannot be applied: give the \
+number before it. If the error names no record, give 0.";
 
 /// Arguments of `recto check`.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
+    /// Give up the records of a damaged commit log after this number, so that the store can be opened
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) drop_log_after: Option<u64>,
+    /// Do not ask for confirmation of --drop-log-after
+    #[arg(long, requires = "drop_log_after")]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -289,6 +303,60 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
         console.line("Do not trust the listed rows. Restore the store from a backup.")?;
     }
     Ok(exit)
+}
+
+/// Runs `recto check --drop-log-after`: gives up the records of a damaged commit log after the number `last`.
+pub(crate) async fn drop_log(args: &CheckArgs, last: u64, console: &mut Console) -> Result<Exit> {
+    let StoreAddress::Embedded(folder) = args.store.address(DEFAULT_STORE, environment())? else {
+        return Err(Failure::new(
+            Exit::Refused,
+            "--drop-log-after needs the folder of an embedded store",
+        )
+        .with_hint(
+            "run this command on the machine that has the folder (--store FOLDER), and stop the server \
+                 of the store first; a store on Cassandra has no commit log of Recto",
+        ));
+    };
+    let address = StoreAddress::Embedded(folder.clone());
+    let options = OpenOptions::new().read_only().wait(args.store.wait()?);
+    let damage = match open(&address, options).await {
+        Ok(_) => {
+            return Err(Failure::new(
+                Exit::Refused,
+                "the commit log is not damaged, because the store can be opened; no record was given up",
+            )
+            .with_hint("run `recto check` without --drop-log-after"));
+        }
+        Err(error) if error.kind() == ErrorKind::Corrupt => error,
+        Err(error) => return Err(not_opened(error, MAKES_A_STORE)),
+    };
+    if !args.output.json {
+        console.line(format_args!(
+            "{address} cannot be opened: {}.",
+            printable(damage.message())
+        ))?;
+        console.line(format_args!(
+            "Recto will give up the records of the commit log after number {}. The writes of these records \
+             are lost, although they were acknowledged. The store keeps all earlier writes. The files of the \
+             log get the names log.0.dropped and log.1.dropped.",
+            grouped(last)
+        ))?;
+    }
+    let command = format!("recto check --drop-log-after {last}");
+    if !args.yes && !agrees("Give up these writes?", &command, console)? {
+        return Ok(Exit::Done);
+    }
+    let kept = drop_commit_log_after(folder, last).await?;
+    if args.output.json {
+        print_json(console, &json!({ "last_record": kept }))?;
+    } else {
+        let done = console.paint(Tone::Good, "✓");
+        console.line(format_args!(
+            "{done} the store has the writes up to record {}; run `recto check` to check them",
+            grouped(kept)
+        ))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// Prints the notes of `recto check`, which are not problems.

@@ -2,6 +2,7 @@
 // Allow printing, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod commit_log;
 mod cursor_keys;
 mod end_to_end;
 mod http_store;
