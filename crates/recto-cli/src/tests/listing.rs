@@ -192,7 +192,6 @@ async fn a_store_and_a_collection_are_described() {
     let mut all = String::new();
     for line in [
         &["describe"][..],
-        &["describe", "--json"],
         &["describe", "flights"],
         &["describe", "flights", "--json"],
         &["describe", "x"],

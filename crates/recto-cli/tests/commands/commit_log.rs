@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use recto::schema::Schema;
-use recto::session::{Records as _, Tools as _};
+use recto::session::Records as _;
 use recto::{LocalSession, OpenOptions, Recto, Session as _};
 use serde_json::{Value as Json, json};
 
