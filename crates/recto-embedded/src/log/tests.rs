@@ -326,10 +326,11 @@ fn rejects_missing_and_foreign_files() {
         ..position(RECORDS).unwrap()
     };
     assert_eq!(kind(Some(other)), Some(StoreErrorKind::Corrupt));
-    // A clean data file that is older than the log.
+    // A clean data file that is older than the log. Such a file is from before a generation, because a
+    // durable commit ends the generation.
     let clean = Position {
         generation: None,
-        ..position(3).unwrap()
+        ..position(0).unwrap()
     };
     assert_eq!(kind(Some(clean)), Some(StoreErrorKind::Corrupt));
     folder.set(0, None);
