@@ -14,7 +14,7 @@ use super::MISFIT;
 use super::fingerprints::{Fingerprint, Pass};
 use super::place::Reached;
 use super::steps::{Places, Steps};
-use super::suspects::{self, Outcome, Suspect, Wrong, undisturbed};
+use super::suspects::{self, FoundSuspect, Outcome, Suspect, Wrong, undisturbed};
 use crate::beside::ViewComparer;
 use crate::error::Result;
 use crate::misfits::{count, list};
@@ -83,7 +83,7 @@ pub(super) struct Comparison {
     /// Index of the view in the list of compared views.
     pub(super) number: usize,
     pub(super) hears: mpsc::Sender<(usize, ComparisonProgress)>,
-    pub(super) suspects: Vec<Suspect>,
+    pub(super) suspects: Vec<FoundSuspect>,
 }
 
 impl Comparison {
@@ -244,7 +244,7 @@ impl Comparison {
                 let version = self.beside.has_versions().then_some(seen.version);
                 let fingerprint = Fingerprint::of(&seen.key.key, version, &seen.cells);
                 if pass.is_of(fingerprint) && !(pass.take(fingerprint) && has_version) {
-                    self.suspects.push(Suspect::Entry(seen.key.key));
+                    self.suspect(Suspect::Entry(seen.key.key));
                 }
             }
             self.reached.found.entries += read.rows.len() as u64 * u64::from(self.is_first());
@@ -264,10 +264,15 @@ impl Comparison {
                 && pass.has(fingerprint, place)
             {
                 let record = self.beside.key_of_row(read.rows.row(index));
-                self.suspects.push(Suspect::Missing { record, entry });
+                self.suspect(Suspect::Missing { record, entry });
             }
         }
         Ok(self.suspects.len() - before)
+    }
+
+    fn suspect(&mut self, suspect: Suspect) {
+        let found_nanos = self.beside.core.shared.environment.monotonic_nanos();
+        self.suspects.push((suspect, found_nanos));
     }
 
     /// Reads suspected differences again, reports the entries that are still wrong, and repairs

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use recto_model::Environment;
 use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version, difference};
@@ -25,8 +26,8 @@ const PARALLEL_CHUNKS: usize = 2;
 /// Maximum number of attempts to repair one suspect. An attempt fails if rows move to other buckets
 /// during it.
 const MAX_MENDINGS: u32 = 16;
-/// Pause before the second read of a remote store's suspects. During the pause, a running write may
-/// resolve a suspect. All suspects share one pause.
+/// Minimum time between the two reads of a suspect of a remote store. In this time, a running write may
+/// resolve the suspect. While a chunk waits, the suspects of earlier chunks are repaired.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Suspected difference between a view and its records, found by the first read of both.
@@ -37,6 +38,9 @@ pub(super) enum Suspect {
     /// Entry that the view may lack, and the record that it belongs to.
     Missing { record: RecordKey, entry: KeyCells },
 }
+
+/// Suspect, and the time at which it was found, in nanoseconds of the monotonic clock.
+pub(super) type FoundSuspect = (Suspect, u64);
 
 impl Suspect {
     /// Returns the key of the record that the suspect belongs to.
@@ -103,20 +107,20 @@ const MOVES: &str = "a split moved its rows at each attempt: repair again when n
 /// of the suspects, and repairs them if `mends` is true.
 pub(super) async fn settle_all(
     beside: &ViewComparer,
-    suspects: Vec<Suspect>,
+    suspects: Vec<FoundSuspect>,
     mends: bool,
 ) -> Result<Vec<Wrong>> {
     if !beside.is_remote() {
         let settled = suspects
             .into_iter()
-            .map(|suspect| settle(beside.clone(), suspect, mends).boxed());
+            .map(|(suspect, _)| settle(beside.clone(), suspect, mends).boxed());
         return side_by_side(settled, 1).await;
     }
-    tokio::time::sleep(LOOK_PAUSE).await;
+    let environment = &beside.core.shared.environment;
     if !mends {
-        return in_chunks(suspects, |chunk| wrong_among(beside, chunk)).await;
+        return in_chunks(environment, suspects, |chunk| wrong_among(beside, chunk)).await;
     }
-    in_chunks(suspects, |chunk| repair(beside.clone(), chunk)).await
+    in_chunks(environment, suspects, |chunk| repair(beside.clone(), chunk)).await
 }
 
 /// Repairs suspects (suspected differences) of a remote store. Repairs that need only one write are
@@ -132,12 +136,26 @@ async fn repair(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wron
     side_by_side(results, PARALLEL_REPAIRS).await
 }
 
-/// Processes suspects (suspected differences) in chunks of [`CHUNK`], and concatenates the results.
-async fn in_chunks<F>(suspects: Vec<Suspect>, work: impl Fn(Vec<Suspect>) -> F) -> Result<Vec<Wrong>>
+/// Processes suspects (suspected differences) in chunks of [`CHUNK`], each after its pause, and concatenates
+/// the results.
+async fn in_chunks<F>(
+    environment: &Environment,
+    suspects: Vec<FoundSuspect>,
+    work: impl Fn(Vec<Suspect>) -> F,
+) -> Result<Vec<Wrong>>
 where
     F: Future<Output = Result<Vec<Wrong>>>,
 {
-    let chunks: Vec<_> = suspects.chunks(CHUNK).map(|chunk| work(chunk.to_vec())).collect();
+    let chunks = suspects.chunks(CHUNK).map(|chunk| {
+        let found_nanos = chunk.iter().map(|(_, nanos)| *nanos).max().unwrap_or_default();
+        let work = work(chunk.iter().map(|(suspect, _)| suspect.clone()).collect());
+        async move {
+            let passed = environment.monotonic_nanos().saturating_sub(found_nanos);
+            tokio::time::sleep(LOOK_PAUSE.saturating_sub(Duration::from_nanos(passed))).await;
+            work.await
+        }
+    });
+    let chunks: Vec<_> = chunks.collect();
     stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
 }
 
