@@ -5,22 +5,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use recto_testkit::rig::{Nodes, Rig, RigError, Shared};
+use recto_testkit::rig::{Nodes, Rig, RigError, Shared, Version};
 
 const USAGE: &str = "\
-recto-rig start [--dir DIR] [--nodes 1|3] [--idle-minutes N] [--maven]
-                          starts the shared Cassandra, unless it runs; prints its address. It stays until `stop`,
-                          or until no test has used it for N minutes. With --maven no container engine is asked.
-                          Does nothing where $RECTO_TEST_CASSANDRA names one that answers
-recto-rig stop [--dir DIR]
-recto-rig address [--dir DIR]
-recto-rig nodetool [--dir DIR] NODE ARGUMENTS…
-Without --dir: $RECTO_TEST_CASSANDRA_DIR, else target/cassandra. Tests find the one there.";
+recto-rig start [--dir DIR] [--version VERSION] [--nodes 1|3] [--idle-minutes N] [--maven]
+                          starts the shared Cassandra, unless it runs; prints its address. It runs until `stop`,
+                          or until no test has used it for N minutes. With --maven, it is not a container.
+                          Does nothing if $RECTO_TEST_CASSANDRA names one that answers
+recto-rig stop [--dir DIR] [--version VERSION]
+recto-rig address [--dir DIR] [--version VERSION]
+recto-rig nodetool [--dir DIR] [--version VERSION] NODE ARGUMENTS…
+DIR: default $RECTO_TEST_CASSANDRA_DIR, else target/cassandra. Tests find the one there.
+VERSION: 4.0, 4.1, 5.0 or 6.0; default $RECTO_TEST_CASSANDRA_VERSION, else 5.0. Each one is a separate Cassandra.";
 const SECONDS_PER_MINUTE: u64 = 60;
 
 struct Call {
     verb: String,
     dir: Option<PathBuf>,
+    version: Option<Version>,
     nodes: Nodes,
     idle: Option<Duration>,
     maven: bool,
@@ -45,6 +47,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
     let mut call = Call {
         verb: words.next()?,
         dir: None,
+        version: None,
         nodes: Nodes::One,
         idle: None,
         maven: false,
@@ -53,6 +56,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
     while let Some(word) = words.next() {
         match (call.verb.as_str(), word.as_str()) {
             (_, "--dir") => call.dir = Some(PathBuf::from(words.next()?)),
+            (_, "--version") => call.version = Some(words.next()?.parse().ok()?),
             ("start", "--nodes") => {
                 call.nodes = match words.next()?.as_str() {
                     "1" => Nodes::One,
@@ -77,6 +81,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Call> {
 fn obey(call: &Call) -> Result<ExitCode, RigError> {
     if call.verb == "start"
         && call.dir.is_none()
+        && call.version.is_none()
         && let Some(given) = Shared::given()?
     {
         println!("{}", given.address());
@@ -85,6 +90,10 @@ fn obey(call: &Call) -> Result<ExitCode, RigError> {
     let rig = match &call.dir {
         Some(dir) => Rig::at(dir)?,
         None => Rig::at_default()?,
+    };
+    let rig = match call.version {
+        Some(version) => rig.of_version(version)?,
+        None => rig,
     };
     match call.verb.as_str() {
         "start" => {

@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use super::class_archive::ClassArchive;
 use super::process::{run, wait_until};
+use super::version::Version;
 use super::{RigError, base_dir};
 
 const POM: &str = include_str!("pom.xml");
 /// Fixed version of Maven's plugin. Without it, Maven uses the version with which Maven was built.
 const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
-/// Version of Cassandra in `pom.xml`, which is part of the name of the folder with the jars.
-const CASSANDRA_VERSION: &str = "5.0.8";
 const JAVA_MAJOR: &str = "17";
 const NODE_NICENESS: &str = "-10";
 const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
 const JAVA_VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Packages of Java 17 that Cassandra 5.0 uses although their modules do not export them.
+/// Packages of Java 17 that Cassandra uses although their modules do not export them.
 const EXPORTS: [&str; 9] = [
     "java.base/jdk.internal.misc",
     "java.base/jdk.internal.ref",
@@ -33,7 +32,7 @@ const EXPORTS: [&str; 9] = [
     "java.sql/java.sql",
     "jdk.unsupported/sun.misc",
 ];
-/// Packages of Java 17 that Cassandra 5.0 uses by reflection although their modules do not open
+/// Packages of Java 17 that Cassandra uses by reflection although their modules do not open
 /// them.
 const OPENS: [&str; 19] = [
     "java.base/java.io",
@@ -60,6 +59,7 @@ const OPENS: [&str; 19] = [
 /// Installed Java that can run Cassandra, and the downloaded jars of Cassandra.
 #[derive(Debug)]
 pub(super) struct Artefacts {
+    pub(super) version: Version,
     java: PathBuf,
     lib: PathBuf,
     /// Jar of the Java agent with which Cassandra measures the memory of objects. Java must load it
@@ -69,13 +69,14 @@ pub(super) struct Artefacts {
 }
 
 impl Artefacts {
-    /// Finds Java and the jars, and downloads missing jars.
-    pub(super) fn ready() -> Result<Self, RigError> {
-        let (java, version) = find_java()?;
-        let lib = fetched(&base_dir()?)?;
+    /// Finds Java and the jars of this version of Cassandra, and downloads missing jars.
+    pub(super) fn ready(version: Version) -> Result<Self, RigError> {
+        let (java, java_version) = find_java()?;
+        let lib = fetched(&base_dir()?, version)?;
         let agent = find_agent(&lib)?;
-        let classes = ClassArchive::new(&lib, &version);
+        let classes = ClassArchive::new(&lib, &java_version);
         Ok(Self {
+            version,
             java,
             lib,
             agent,
@@ -157,8 +158,8 @@ fn find_java() -> Result<(PathBuf, String), RigError> {
 
 /// Returns the folder with Cassandra's jars, and downloads them if necessary. The download uses a
 /// temporary folder, which is renamed when the download is complete.
-fn fetched(base: &Path) -> Result<PathBuf, RigError> {
-    let lib = base.join(format!("lib-{CASSANDRA_VERSION}"));
+fn fetched(base: &Path, version: Version) -> Result<PathBuf, RigError> {
+    let lib = base.join(format!("lib-{version}"));
     let mark = lib.join(".complete");
     if mark.exists() {
         return Ok(lib);
@@ -179,7 +180,7 @@ fn fetched(base: &Path) -> Result<PathBuf, RigError> {
     if mark.exists() {
         return Ok(lib);
     }
-    let partial = base.join(format!("lib-{CASSANDRA_VERSION}.partial"));
+    let partial = base.join(format!("lib-{version}.partial"));
     for left_over in [&lib, &partial] {
         if left_over.exists() {
             fs::remove_dir_all(left_over).map_err(RigError::io("remove", left_over))?;
@@ -193,7 +194,8 @@ fn fetched(base: &Path) -> Result<PathBuf, RigError> {
         .args(["-q", "-B", "-f"])
         .arg(&pom)
         .arg(COPY_GOAL)
-        .arg("-DincludeScope=runtime");
+        .arg("-DincludeScope=runtime")
+        .arg(format!("-Dcassandra.version={version}"));
     let mut target = OsString::from("-DoutputDirectory=");
     target.push(&partial);
     run(maven.arg(target), FETCH_TIMEOUT).map_err(|error| match error {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ADDRESS_VARIABLE, APT_LINE};
+use super::{ADDRESS_VARIABLE, APT_LINE, VERSION_VARIABLE};
 
 /// Reason why Cassandra is not available, or why an operation on it failed.
 ///
@@ -23,9 +23,9 @@ pub enum RigError {
         /// Name of the program.
         program: String,
     },
-    /// The installed Java has a version on which Cassandra 5.0 does not run.
+    /// The installed Java has a version on which Cassandra does not run.
     #[error(
-        "`{java}` is version {found}, and Cassandra 5.0 needs 17. `{APT_LINE}`, and set JAVA_HOME to it; \
+        "`{java}` is version {found}, and Cassandra needs 17. `{APT_LINE}`, and set JAVA_HOME to it; \
          or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
     )]
     JavaVersion {
@@ -37,6 +37,12 @@ pub enum RigError {
     /// The environment variable `RECTO_TEST_CASSANDRA` is not an address of the form `host:port`.
     #[error("{ADDRESS_VARIABLE}={text} is not host:port")]
     BadAddress {
+        /// Value of the environment variable.
+        text: String,
+    },
+    /// The environment variable `RECTO_TEST_CASSANDRA_VERSION` names no release that the rig can run.
+    #[error("{VERSION_VARIABLE}={text} is not one of 4.0, 4.1, 5.0 and 6.0")]
+    BadVersion {
         /// Value of the environment variable.
         text: String,
     },

@@ -10,6 +10,8 @@
 //! // connect to cassandra.address(), CREATE KEYSPACE …, test, DROP KEYSPACE …
 //! ```
 //!
+//! A test of another release of Cassandra starts its own cluster with [`ClusterOptions::version`].
+//!
 //! Tests of faults start their own cluster and inject faults into its nodes:
 //!
 //! ```no_run
@@ -42,6 +44,7 @@
 //! | `RECTO_TEST_CASSANDRA` | | host:port of a running Cassandra: the rig starts nothing |
 //! | `RECTO_TEST_CASSANDRA_DIR` | `cassandra` in cargo's target folder | jars, and files of the shared node |
 //! | `RECTO_TEST_CASSANDRA_GROUP` | | name of a group: only processes with the same name share a node |
+//! | `RECTO_TEST_CASSANDRA_VERSION` | `5.0` | release of all nodes: `4.0`, `4.1`, `5.0` or `6.0` |
 //! | `RECTO_TEST_CASSANDRA_HEAP` | `1G` for one node, `256M` for each of three | |
 //! | `JAVA_HOME` | `java` in the path | a Java 17 |
 //!
@@ -61,6 +64,7 @@ mod process;
 mod scratch;
 mod shared;
 mod sstables;
+mod version;
 
 use std::env;
 use std::fs;
@@ -85,9 +89,11 @@ pub use options::ClusterOptions;
 pub use process::{Output, freeze, let_go};
 pub use scratch::Scratch;
 pub use shared::{IDLE_LIMIT, Rig, Shared, Source};
+pub use version::Version;
 
 const ADDRESS_VARIABLE: &str = "RECTO_TEST_CASSANDRA";
 const DIR_VARIABLE: &str = "RECTO_TEST_CASSANDRA_DIR";
+const VERSION_VARIABLE: &str = "RECTO_TEST_CASSANDRA_VERSION";
 const HEAP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_HEAP";
 const GROUP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_GROUP";
 const APT_LINE: &str = "apt-get install openjdk-17-jre-headless maven";
@@ -161,7 +167,8 @@ impl Cluster {
         if dir.join("node1").exists() {
             return Err(RigError::DirInUse { dir });
         }
-        let artefacts = Arc::new(Artefacts::ready()?);
+        let version = options.version.map_or_else(Version::of_environment, Ok)?;
+        let artefacts = Arc::new(Artefacts::ready(version)?);
         let count = options.nodes.count();
         let permits = Permits::acquire(count)?;
         let block = Block::claim(FIRST_OWN_BLOCK, count)?;
@@ -216,6 +223,18 @@ impl Cluster {
     /// Returns the CQL addresses of all nodes as `ip:port`, which a driver needs to connect.
     pub fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.address().to_string()).collect()
+    }
+
+    /// Restarts each node with another release of Cassandra, as an operator upgrades a cluster: the nodes keep
+    /// their data. A release can open the data of the release before it.
+    pub fn upgrade(&mut self, version: Version) -> Result<(), RigError> {
+        let artefacts = Arc::new(Artefacts::ready(version)?);
+        for node in &mut self.nodes {
+            node.stop()?;
+            node.run_with(Arc::clone(&artefacts));
+            node.start()?;
+        }
+        self.wait_until_all_up()
     }
 
     /// Waits until all nodes regard each other as alive. All nodes must run.

@@ -103,6 +103,11 @@ impl Node {
         }
     }
 
+    /// Sets the release that the node runs from its next start on.
+    pub(super) fn run_with(&mut self, artefacts: Arc<Artefacts>) {
+        self.artefacts = artefacts;
+    }
+
     /// Returns the index of the node in its cluster, from 1.
     pub fn number(&self) -> usize {
         self.number
@@ -436,7 +441,9 @@ impl Node {
         let made: Vec<String> = more.lines().map(name).collect();
         let usual = self.usual_settings();
         let kept = usual.lines().filter(|line| !made.contains(&name(line)));
-        kept.chain(more.lines()).map(|line| format!("{line}\n")).collect()
+        let known = kept.filter_map(|line| self.artefacts.version.setting(line));
+        let all = known.chain(more.lines().map(str::to_owned));
+        all.map(|line| format!("{line}\n")).collect()
     }
 
     fn usual_settings(&self) -> String {

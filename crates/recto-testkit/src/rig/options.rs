@@ -2,6 +2,7 @@
 
 use super::Nodes;
 use super::node::Peculiarities;
+use super::version::Version;
 
 /// Options for the start of a test cluster.
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub struct ClusterOptions {
     pub(super) nodes: Nodes,
     usual: Peculiarities,
     datacenters: Vec<String>,
+    /// Release that the nodes run; `None`: the one that the environment names, or the default one.
+    pub(super) version: Option<Version>,
 }
 
 impl ClusterOptions {
@@ -18,6 +21,7 @@ impl ClusterOptions {
             nodes,
             usual: Peculiarities::default(),
             datacenters: Vec::new(),
+            version: None,
         }
     }
 
@@ -26,6 +30,13 @@ impl ClusterOptions {
     #[must_use]
     pub fn heap(mut self, heap: impl Into<String>) -> Self {
         self.usual.heap = Some(heap.into());
+        self
+    }
+
+    /// Sets the release of Cassandra that the nodes run.
+    #[must_use]
+    pub fn version(mut self, version: Version) -> Self {
+        self.version = Some(version);
         self
     }
 

@@ -23,6 +23,7 @@ use super::block::Block;
 use super::container::Container;
 use super::node::{Node, Peculiarities, answers_cql};
 use super::process::{Output, wait_until};
+use super::version::Version;
 use super::{
     ADDRESS_VARIABLE, ANSWER_TIMEOUT, CQL_PORT, GROUP_VARIABLE, HEAP_VARIABLE, Nodes, RigError, base_dir,
     launch_all, watch_command,
@@ -153,6 +154,7 @@ impl Shared {
 pub struct Rig {
     dir: PathBuf,
     containers: bool,
+    version: Version,
 }
 
 /// Content of the file `state`, which records what the rig has started.
@@ -168,10 +170,11 @@ impl Rig {
     /// make groups faster, because a schema change takes longer if Cassandra has more tables.
     pub fn at_default() -> Result<Self, RigError> {
         let dir = base_dir()?;
-        match env::var(GROUP_VARIABLE) {
-            Ok(group) if !group.is_empty() => Self::at(&dir.join(group)),
-            _ => Self::at(&dir),
-        }
+        let rig = match env::var(GROUP_VARIABLE) {
+            Ok(group) if !group.is_empty() => Self::at(&dir.join(group))?,
+            _ => Self::at(&dir)?,
+        };
+        rig.of_version(Version::of_environment()?)
     }
 
     /// Returns a separate rig in another folder. Several rigs can run at the same time.
@@ -182,6 +185,20 @@ impl Rig {
         Ok(Self {
             dir,
             containers: true,
+            version: Version::default(),
+        })
+    }
+
+    /// Returns a separate rig for another release of Cassandra. It uses no container engine.
+    pub fn of_version(self, version: Version) -> Result<Self, RigError> {
+        if version == self.version {
+            return Ok(self);
+        }
+        let other = Self::at(&self.dir.join(version.name()))?;
+        Ok(Self {
+            containers: false,
+            version,
+            ..other
         })
     }
 
@@ -318,7 +335,7 @@ impl Rig {
     }
 
     fn start_nodes(&self, count: usize) -> Result<Running, RigError> {
-        let artefacts = Arc::new(Artefacts::ready()?);
+        let artefacts = Arc::new(Artefacts::ready(self.version)?);
         self.clear_nodes()?;
         let block = Block::claim(0, count)?;
         let nodes = self.nodes(count, block.number, &artefacts);
@@ -373,7 +390,7 @@ impl Rig {
                 &self.file("container"),
             )?))),
             Some(State::Nodes { count, block }) => {
-                let artefacts = Arc::new(Artefacts::ready()?);
+                let artefacts = Arc::new(Artefacts::ready(self.version)?);
                 Ok(Some(Running::Nodes(self.nodes(count, block, &artefacts))))
             }
         }
