@@ -13,6 +13,7 @@ use recto_store::{
     Cas, CasCondition, CasOutcome, ConsistencyLevel, RowAddress, StoreError, StoreErrorKind, WriteOptions,
 };
 use scylla::deserialize::row::ColumnIterator;
+use scylla::frame::response::result::ColumnSpec;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::statement::batch::BatchType;
 use scylla::statement::{Consistency, SerialConsistency};
@@ -49,7 +50,7 @@ impl Client {
             // If the response cannot be read, the write may still be applied, so its outcome is
             // unknown.
             Ok(answer) => Ok(rows_of(answer)
-                .and_then(|result| read_outcome(&result, cas))
+                .and_then(|result| Reply::read(&result)?.outcome(cas))
                 .unwrap_or_else(CasOutcome::Unknown)),
             Err(failure) if failure.effect == Effect::Nothing => Err(failure.error),
             Err(failure) => Ok(CasOutcome::Unknown(failure.error)),
@@ -109,33 +110,22 @@ impl Client {
     }
 }
 
-fn read_outcome(result: &QueryRowsResult, cas: &Cas) -> Result<CasOutcome, StoreError> {
-    let answer = Rows::new(result)?;
-    let applied = answer.column(APPLIED)?;
-    let first = answer
-        .rows
-        .first()
-        .ok_or_else(|| malformed("a conditional write has no result"))?;
-    if first[applied] == Some(&[1][..]) {
-        return Ok(CasOutcome::Applied);
-    }
-    let current = cas
-        .conditions
-        .iter()
-        .map(|condition| answer.current(cas, condition))
-        .collect::<Result<_, _>>()?;
-    Ok(CasOutcome::NotApplied { current })
-}
-
-/// Result of a conditional write that was not applied: the existing rows that its conditions refer
-/// to, each with the static cells.
-struct Rows<'r> {
-    result: &'r QueryRowsResult,
+/// Result of a conditional write, as the names of its columns and its rows. The column [`APPLIED`] is always
+/// there. What else is there depends on the database:
+///
+/// - Cassandra returns further columns only if the write was not applied and a row exists to which a condition
+///   refers. Then the result has these rows, in clustering order, each with the static cells.
+/// - `ScyllaDB` always returns all columns, and a row for each condition in the order of the statements, whether
+///   or not the write was applied. A row that does not exist has null in its key columns
+///   (<https://docs.scylladb.com/manual/stable/kb/lwt-differences.html>).
+struct Reply<'r> {
+    columns: Vec<&'r str>,
     rows: Vec<Vec<Option<&'r [u8]>>>,
 }
 
-impl<'r> Rows<'r> {
-    fn new(result: &'r QueryRowsResult) -> Result<Self, StoreError> {
+impl<'r> Reply<'r> {
+    fn read(result: &'r QueryRowsResult) -> Result<Self, StoreError> {
+        let columns = result.column_specs().iter().map(ColumnSpec::name);
         let mut rows = Vec::new();
         for row in result
             .rows::<ColumnIterator<'r, 'r>>()
@@ -148,55 +138,171 @@ impl<'r> Rows<'r> {
                 .map_err(ReadValuesError::frame)?;
             rows.push(row);
         }
-        Ok(Self { result, rows })
+        Ok(Self {
+            columns: columns.collect(),
+            rows,
+        })
+    }
+
+    fn outcome(&self, cas: &Cas) -> Result<CasOutcome, StoreError> {
+        let applied = self.column(APPLIED)?;
+        let first = self.rows.first();
+        let first = first.ok_or_else(|| malformed("a conditional write has no result"))?;
+        if first[applied] == Some(&[1][..]) {
+            return Ok(CasOutcome::Applied);
+        }
+        let current = cas.conditions.iter();
+        let current = current.map(|condition| self.current(cas, condition));
+        Ok(CasOutcome::NotApplied {
+            current: current.collect::<Result<_, _>>()?,
+        })
     }
 
     fn column(&self, name: &str) -> Result<usize, StoreError> {
-        self.result
-            .column_specs()
-            .get_by_name(name)
-            .map(|(index, _)| index)
-            .ok_or_else(|| malformed(&format!("a conditional write's result lacks the column {name}")))
+        let missing = || malformed(&format!("a conditional write's result lacks the column {name}"));
+        self.columns
+            .iter()
+            .position(|column| *column == name)
+            .ok_or_else(missing)
     }
 
     /// Returns the current value of the column of `condition`.
     fn current(&self, cas: &Cas, condition: &CasCondition) -> Result<Option<Vec<u8>>, StoreError> {
-        let columns = match condition.row {
-            RowAddress::Static => cas.table.statics(),
-            RowAddress::Row(_) => cas.table.regular(),
+        // If no row exists, the result may have only the column `[applied]`. The cell then counts as null.
+        if self.columns.len() == 1 {
+            return Ok(None);
+        }
+        let index = usize::from(condition.column);
+        let cell = match &condition.row {
+            RowAddress::Static => {
+                let column = self.column(&cas.table.statics()[index].name)?;
+                // Rows of other conditions may lack the static cells.
+                self.rows.iter().find_map(|row| row[column])
+            }
+            RowAddress::Row(clustering) => {
+                let column = self.column(&cas.table.regular()[index].name)?;
+                self.row_at(cas, clustering)?.and_then(|row| row[column])
+            }
         };
-        let column = &columns[usize::from(condition.column)].name;
-        let row = match &condition.row {
-            // Every row of the result contains the static cells, so the first row suffices.
-            RowAddress::Static => self.rows.first(),
-            RowAddress::Row(clustering) => self.row_at(cas, clustering)?,
-        };
-        // If the row does not exist, the result may have only the column `[applied]`. The cell then
-        // counts as null.
-        Ok(match row {
-            Some(row) if row.len() > 1 => row[self.column(column)?].map(<[u8]>::to_vec),
-            _ => None,
-        })
+        Ok(cell.map(<[u8]>::to_vec))
     }
 
     fn row_at(&self, cas: &Cas, clustering: &Cells) -> Result<Option<&Vec<Option<&'r [u8]>>>, StoreError> {
-        for row in &self.rows {
-            if row.len() == 1 {
-                continue;
-            }
-            let mut found = Cells::new();
-            for column in cas.table.clustering() {
-                found.push(row[self.column(&column.name)?]);
-            }
-            let whole = found.iter().all(|cell| cell.is_some());
-            if whole && cas.table.compare_clustering(&found, clustering).is_eq() {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
+        let key = cas.table.clustering().iter();
+        let key = key.map(|column| self.column(&column.name));
+        let key = key.collect::<Result<Vec<_>, _>>()?;
+        Ok(self.rows.iter().find(|row| {
+            let found: Cells = key.iter().map(|column| row[*column]).collect();
+            let exists = found.iter().all(|cell| cell.is_some());
+            exists && cas.table.compare_clustering(&found, clustering).is_eq()
+        }))
     }
 }
 
 fn malformed(message: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+    use recto_model::{Column, Table, Type};
+
+    use super::*;
+
+    const TRUE: Option<&[u8]> = Some(&[1]);
+    const FALSE: Option<&[u8]> = Some(&[0]);
+    const ONE: Option<&[u8]> = Some(&[0, 0, 0, 1]);
+    const TWO: Option<&[u8]> = Some(&[0, 0, 0, 2]);
+    const SEVEN: Option<&[u8]> = Some(&[0, 0, 0, 7]);
+    const ALL: [&str; 5] = ["[applied]", "p", "c", "s", "v"];
+
+    /// Returns a conditional write of the static column and of the rows 1 and 2 of a partition.
+    fn cas() -> Cas {
+        let column = |name: &str, kind| Column {
+            name: name.to_owned(),
+            ty: Type::Int,
+            kind,
+        };
+        let columns = vec![
+            column("p", ColumnKind::Partition),
+            column("c", ColumnKind::Clustering(Direction::Ascending)),
+            column("s", ColumnKind::Static(WriteKind::Cas)),
+            column("v", ColumnKind::Regular(WriteKind::Cas)),
+        ];
+        let table = Table::new("t", columns, TableOptions::default()).unwrap();
+        let key = |cell| std::iter::once(cell).collect::<Cells>();
+        let rows = [
+            RowAddress::Static,
+            RowAddress::Row(key(ONE)),
+            RowAddress::Row(key(TWO)),
+        ];
+        let conditions = rows.map(|row| CasCondition {
+            row,
+            column: 0,
+            expected: None,
+        });
+        Cas {
+            table: Arc::new(table),
+            partition: key(SEVEN),
+            conditions: conditions.to_vec(),
+            mutations: Vec::new(),
+        }
+    }
+
+    fn outcome(columns: &[&str], rows: &[&[Option<&[u8]>]]) -> CasOutcome {
+        let reply = Reply {
+            columns: columns.to_vec(),
+            rows: rows.iter().map(|row| row.to_vec()).collect(),
+        };
+        reply.outcome(&cas()).unwrap()
+    }
+
+    fn current(outcome: CasOutcome) -> [Option<Vec<u8>>; 3] {
+        match outcome {
+            CasOutcome::NotApplied { current } => current.try_into().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_the_replies_of_cassandra() {
+        assert!(matches!(outcome(&ALL[..1], &[&[TRUE]]), CasOutcome::Applied));
+        assert_eq!(current(outcome(&ALL[..1], &[&[FALSE]])), [None, None, None]);
+        // Only row 2 exists.
+        let rows: [&[Option<&[u8]>]; 1] = [&[FALSE, SEVEN, TWO, ONE, SEVEN]];
+        let bytes = |cell: Option<&[u8]>| cell.map(<[u8]>::to_vec);
+        assert_eq!(current(outcome(&ALL, &rows)), [bytes(ONE), None, bytes(SEVEN)]);
+    }
+
+    #[test]
+    fn reads_a_reply_with_a_row_for_each_condition() {
+        let none: &[Option<&[u8]>] = &[TRUE, None, None, None, None];
+        assert!(matches!(outcome(&ALL, &[none, none, none]), CasOutcome::Applied));
+        let none: &[Option<&[u8]>] = &[FALSE, None, None, None, None];
+        assert_eq!(current(outcome(&ALL, &[none, none, none])), [None, None, None]);
+        // Row 1 does not exist, and the row of the static column has no clustering key.
+        let of_static: &[Option<&[u8]>] = &[FALSE, SEVEN, None, TWO, None];
+        let of_two: &[Option<&[u8]>] = &[FALSE, SEVEN, TWO, None, SEVEN];
+        let expected = [TWO, None, SEVEN].map(|cell| cell.map(<[u8]>::to_vec));
+        assert_eq!(current(outcome(&ALL, &[of_static, none, of_two])), expected);
+        assert_eq!(current(outcome(&ALL, &[none, of_static, of_two])), expected);
+    }
+
+    #[test]
+    fn rejects_replies_that_lack_something() {
+        let reply = |columns: &[&'static str], rows| Reply {
+            columns: columns.to_vec(),
+            rows,
+        };
+        for reply in [
+            reply(&ALL[..1], Vec::new()),
+            reply(&ALL[1..2], vec![vec![SEVEN]]),
+            reply(&ALL[..3], vec![vec![FALSE, SEVEN, ONE]]),
+        ] {
+            let error = reply.outcome(&cas()).unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+        }
+    }
 }
