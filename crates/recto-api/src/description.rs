@@ -66,8 +66,8 @@ mod tests {
     use crate::records::{BatchResult, GetOptions, MadeChange, PutOptions};
     use crate::scans::{ExportOptions, ScanRequest};
     use crate::store::{
-        BackupRequest, CommitLog, CompareRequest, CursorKeys, RotateRequest, SchemaPlan, SchemaRequest,
-        StoreSchema,
+        BackupRequest, ClusterStatus, CommitLog, CompareRequest, CursorKeys, RotateRequest, SchemaPlan,
+        SchemaRequest, StoreSchema,
     };
     use crate::views::ViewList;
 
@@ -100,6 +100,7 @@ mod tests {
             MadeChange,
             BucketPartitions,
             BucketList,
+            ClusterStatus,
             CommitLog,
             CursorKeys,
             ProblemBody,

@@ -59,6 +59,9 @@ pub struct SchemaPlan {
     pub kept: Vec<String>,
     /// Changes that cannot be made, with reasons. If there is any, applying the schema fails.
     pub rejected: Vec<String>,
+    /// What an operator should know before the changes are made, a line each.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Records that do not fit the views and unique constraints to add, one element for each view or
     /// constraint.
     #[serde(default)]
@@ -76,6 +79,28 @@ pub struct StoreSchema {
     /// Collections that cannot be read or written; absent if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<UnavailableCollection>,
+    /// Versions of the cluster's nodes; absent for an embedded store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "ClusterStatus"))]
+    pub cluster: Option<ClusterStatus>,
+}
+
+/// Versions of a Cassandra cluster's nodes, and what the cluster cannot do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ClusterStatus {
+    /// Versions of the nodes, such as `5.0.8`, each once. There are several during an upgrade.
+    pub versions: Vec<String>,
+    /// Parts of Recto that the cluster cannot serve, a sentence with the reason each; absent if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
+}
+
+impl ClusterStatus {
+    /// Returns the versions of the nodes as a text, such as `Cassandra 4.1.9 and 5.0.8`.
+    pub fn version(&self) -> String {
+        format!("Cassandra {}", self.versions.join(" and "))
+    }
 }
 
 /// A collection that cannot be read or written: its tables are missing or differ from the schema, or the cluster of its

@@ -31,6 +31,7 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
+use crate::capabilities::Capabilities;
 use crate::columns::SeenColumns;
 use crate::config::{CassandraConfig, is_serial};
 use crate::coordinator::{OneCoordinator, OtherNodePolicy};
@@ -67,6 +68,8 @@ pub(crate) struct Client {
     pub(crate) pace: Pace,
     /// Size limits of one request, from the cluster's settings and the configuration.
     pub(crate) limits: Limits,
+    /// What the nodes could do when this was last read.
+    pub(crate) capabilities: Mutex<Capabilities>,
     /// Policy that sends the conditional writes and serial reads of a partition to one node.
     pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
@@ -261,6 +264,7 @@ impl Client {
             seen_columns: SeenColumns::default(),
             pace,
             limits,
+            capabilities: Mutex::default(),
             coordinator,
             prepared: Mutex::default(),
             taken_tables: TakenTables::default(),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join};
 use recto_model::Environment;
 use recto_store::{ConsistencyLevel, StoreError, StoreErrorKind};
 use scylla::client::PoolSize;
@@ -16,10 +16,12 @@ use scylla::errors::NewSessionError;
 use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 
+use crate::capabilities::Need;
 use crate::client::{Client, Deadline, TimeLimit, consistency_of, serial_of};
 use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
 use crate::coordinator::OneCoordinator;
 use crate::cql::{quoted, string_literal};
+use crate::ddl::Dialect;
 use crate::handshake;
 use crate::schema::typed_rows;
 use crate::settings::limits;
@@ -68,7 +70,12 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
         token: None,
     });
     let mut client = Client::new(session, config, environment, coordinator);
-    client.limits = limits(&client.config, client.read_sizes(&deadline).await?);
+    let (sizes, _) = try_join(
+        client.read_sizes(&deadline),
+        client.refresh_capabilities(&deadline),
+    )
+    .await?;
+    client.limits = limits(&client.config, sizes);
     Ok(client)
 }
 
@@ -325,22 +332,37 @@ pub async fn create_keyspace(
         .map_err(|failure| failure.error)
 }
 
-/// Returns the statement by which [`create_keyspace`] would create the keyspace, or `None` if it
-/// exists.
+/// Plan of a keyspace.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct KeyspacePlan {
+    /// Statement by which [`create_keyspace`] would create the keyspace, or `None` if it exists.
+    pub statement: Option<String>,
+    /// Form of the statements that create its tables.
+    pub dialect: Dialect,
+    /// Number of tables of all keyspaces of the cluster, without those of Cassandra itself.
+    pub tables: u64,
+}
+
+/// Plans a keyspace whose tables will serve `needs`.
 ///
 /// # Errors
 /// The errors of [`CassandraStore::connect`](crate::CassandraStore::connect) and of
-/// [`check_features`](crate::CassandraStore::check_features).
+/// [`check_needs`](crate::CassandraStore::check_needs).
 pub async fn plan_keyspace(
     config: CassandraConfig,
     environment: Environment,
     replication: Option<Replication>,
-) -> Result<Option<String>, StoreError> {
+    needs: &[Need],
+) -> Result<KeyspacePlan, StoreError> {
     let client = connect(config, environment).await?;
-    // Check the features here, because a planned keyspace is for a schema, and the tables of each
-    // schema need these features.
-    client.check_features().await?;
-    missing_keyspace_cql(&client, replication).await
+    let capabilities = client.capabilities();
+    capabilities.check(needs)?;
+    Ok(KeyspacePlan {
+        statement: missing_keyspace_cql(&client, replication).await?,
+        dialect: capabilities.dialect(),
+        tables: client.count_tables().await?,
+    })
 }
 
 async fn missing_keyspace_cql(

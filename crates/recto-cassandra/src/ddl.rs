@@ -21,22 +21,143 @@ use crate::escape::is_escaped;
 const COMMENT_VERSION: u8 = 2;
 /// Version of the comment of a table whose partition keys are not escaped.
 const WITHOUT_ESCAPES: u8 = 1;
-/// Table option that allows emptying and dropping a table without a snapshot. Cassandra 5.0 is the
-/// first release that knows it.
+/// Table option that allows emptying and dropping a table without a snapshot.
 pub(crate) const ALLOW_AUTO_SNAPSHOT: &str = "allow_auto_snapshot";
 /// Maximum nesting depth of types. A deeper type is rejected as unknown.
 const MAX_TYPE_DEPTH: usize = 32;
 
-/// Returns the statements that create `table` in `keyspace`: first the user-defined types that it
-/// needs, inner types before outer ones, then the table. For people and for `recto plan`;
-/// [`create_table`](recto_store::Store::create_table) sends the statements.
-pub fn create_table_cql(keyspace: &str, table: &Table) -> Vec<String> {
-    let mut statements: Vec<String> = udts_of(table)
-        .iter()
-        .map(|udt| create_type_cql(keyspace, udt))
-        .collect();
-    statements.push(create_one_table_cql(keyspace, table));
-    statements
+/// Form of the statements that create and extend tables. It depends on the oldest release among the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dialect {
+    /// True if tables with many deletions use `UnifiedCompactionStrategy`; otherwise
+    /// `SizeTieredCompactionStrategy`.
+    pub(crate) has_unified_compaction: bool,
+    /// True if `ALTER TABLE … ADD` ignores columns that exist, by `IF NOT EXISTS`.
+    pub(crate) has_add_if_not_exists: bool,
+    /// True if a table can have the option [`ALLOW_AUTO_SNAPSHOT`].
+    pub(crate) has_snapshots_by_table: bool,
+}
+
+impl Dialect {
+    /// Form for Cassandra 5.0 and newer.
+    pub const NEWEST: Self = Self {
+        has_unified_compaction: true,
+        has_add_if_not_exists: true,
+        has_snapshots_by_table: true,
+    };
+
+    /// Returns the statements that create `table` in `keyspace`: first the user-defined types that it
+    /// needs, inner types before outer ones, then the table. For people and for `recto plan`;
+    /// [`create_table`](recto_store::Store::create_table) sends the statements.
+    pub fn create_table_cql(self, keyspace: &str, table: &Table) -> Vec<String> {
+        let mut statements: Vec<String> = udts_of(table)
+            .iter()
+            .map(|udt| create_type_cql(keyspace, udt))
+            .collect();
+        statements.push(self.create_one_table_cql(keyspace, table));
+        statements
+    }
+
+    /// Returns the statements that turn `there`, a table with fewer columns, into `table`. They add the
+    /// missing user-defined types, the columns, and the comment that lists the columns. For people and
+    /// for `recto plan`; [`add_columns`](recto_store::Store::add_columns) sends the statements.
+    ///
+    /// # Errors
+    /// `Table`, if these statements cannot turn `there` into `table`.
+    pub fn add_columns_cql(
+        self,
+        keyspace: &str,
+        there: &Table,
+        table: &Table,
+    ) -> Result<Vec<String>, StoreError> {
+        let added = added_columns(there, table)?;
+        if added.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = udts_of(there);
+        let mut statements: Vec<String> = udts_of(table)
+            .iter()
+            .filter(|udt| !known.contains(udt))
+            .map(|udt| create_type_cql(keyspace, udt))
+            .collect();
+        statements.push(self.add_columns_one_cql(keyspace, table.name(), added));
+        statements.push(comment_cql(keyspace, table));
+        Ok(statements)
+    }
+
+    /// Returns the statement that adds columns. It ignores columns that exist, if the cluster has
+    /// [`has_add_if_not_exists`](Self::has_add_if_not_exists).
+    pub(crate) fn add_columns_one_cql(self, keyspace: &str, table: &str, columns: &[Column]) -> String {
+        let columns: Vec<String> = columns
+            .iter()
+            .map(|column| format!("{} {}", quoted(&column.name), type_cql(&column.ty)))
+            .collect();
+        let condition = if self.has_add_if_not_exists {
+            "IF NOT EXISTS "
+        } else {
+            ""
+        };
+        format!(
+            "ALTER TABLE {} ADD {condition}({})",
+            table_name(keyspace, table),
+            columns.join(", ")
+        )
+    }
+
+    /// Returns the statement that creates `table`, whose user-defined types must exist.
+    pub(crate) fn create_one_table_cql(self, keyspace: &str, table: &Table) -> String {
+        let mut text = format!(
+            "CREATE TABLE IF NOT EXISTS {} (",
+            table_name(keyspace, table.name())
+        );
+        for column in table.columns() {
+            push_quoted(&mut text, &column.name);
+            text.push(' ');
+            text.push_str(&type_cql(&column.ty));
+            if matches!(column.kind, ColumnKind::Static(_)) {
+                text.push_str(" STATIC");
+            }
+            text.push_str(", ");
+        }
+        text.push_str("PRIMARY KEY ((");
+        push_names(&mut text, table.partition());
+        text.push(')');
+        if !table.clustering().is_empty() {
+            text.push_str(", ");
+            push_names(&mut text, table.clustering());
+        }
+        text.push_str(")) WITH ");
+        let mut options = self.options_of(table);
+        if has_own_id(table) {
+            options.push(format!("id = {}", own_id(keyspace, table.name())));
+        }
+        text.push_str(&options.join(" AND "));
+        text
+    }
+
+    /// Returns the options that follow `WITH` in the statement that creates `table`.
+    fn options_of(self, table: &Table) -> Vec<String> {
+        let mut options = Vec::new();
+        if !table.clustering().is_empty() {
+            options.push(clustering_order(table));
+        }
+        options.push(format!("gc_grace_seconds = {}", table.options().gc_grace_seconds));
+        if table.options().compaction == Compaction::Tombstones {
+            let class = if self.has_unified_compaction {
+                "UnifiedCompactionStrategy"
+            } else {
+                "SizeTieredCompactionStrategy"
+            };
+            options.push(format!(
+                "compaction = {{'class': '{class}', 'unchecked_tombstone_compaction': 'true'}}"
+            ));
+        }
+        if !table.options().automatic_snapshots && self.has_snapshots_by_table {
+            options.push(format!("{ALLOW_AUTO_SNAPSHOT} = false"));
+        }
+        options.push(format!("comment = {}", string_literal(&comment(table))));
+        options
+    }
 }
 
 /// Returns the user-defined types that `table` needs, inner types first, each once.
@@ -64,41 +185,6 @@ fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
         }
         _ => {}
     }
-}
-
-/// Returns the statements that turn `there`, a table with fewer columns, into `table`. They add the
-/// missing user-defined types, the columns, and the comment that lists the columns. For people and
-/// for `recto plan`; [`add_columns`](recto_store::Store::add_columns) sends the statements.
-///
-/// # Errors
-/// `Table`, if these statements cannot turn `there` into `table`.
-pub fn add_columns_cql(keyspace: &str, there: &Table, table: &Table) -> Result<Vec<String>, StoreError> {
-    let added = added_columns(there, table)?;
-    if added.is_empty() {
-        return Ok(Vec::new());
-    }
-    let known = udts_of(there);
-    let mut statements: Vec<String> = udts_of(table)
-        .iter()
-        .filter(|udt| !known.contains(udt))
-        .map(|udt| create_type_cql(keyspace, udt))
-        .collect();
-    statements.push(add_columns_one_cql(keyspace, table.name(), added));
-    statements.push(comment_cql(keyspace, table));
-    Ok(statements)
-}
-
-/// Returns the statement that adds columns. The statement ignores columns that already exist.
-pub(crate) fn add_columns_one_cql(keyspace: &str, table: &str, columns: &[Column]) -> String {
-    let columns: Vec<String> = columns
-        .iter()
-        .map(|column| format!("{} {}", quoted(&column.name), type_cql(&column.ty)))
-        .collect();
-    format!(
-        "ALTER TABLE {} ADD IF NOT EXISTS ({})",
-        table_name(keyspace, table),
-        columns.join(", ")
-    )
 }
 
 /// Returns the statement that sets the comment of `table` to its current description.
@@ -129,37 +215,6 @@ pub(crate) fn create_type_cql(keyspace: &str, udt: &UdtType) -> String {
     )
 }
 
-/// Returns the statement that creates `table`, whose user-defined types must exist.
-pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
-    let mut text = format!(
-        "CREATE TABLE IF NOT EXISTS {} (",
-        table_name(keyspace, table.name())
-    );
-    for column in table.columns() {
-        push_quoted(&mut text, &column.name);
-        text.push(' ');
-        text.push_str(&type_cql(&column.ty));
-        if matches!(column.kind, ColumnKind::Static(_)) {
-            text.push_str(" STATIC");
-        }
-        text.push_str(", ");
-    }
-    text.push_str("PRIMARY KEY ((");
-    push_names(&mut text, table.partition());
-    text.push(')');
-    if !table.clustering().is_empty() {
-        text.push_str(", ");
-        push_names(&mut text, table.clustering());
-    }
-    text.push_str(")) WITH ");
-    let mut options = options_of(table);
-    if has_own_id(table) {
-        options.push(format!("id = {}", own_id(keyspace, table.name())));
-    }
-    text.push_str(&options.join(" AND "));
-    text
-}
-
 /// Returns whether a table's id derives from its name. Otherwise Cassandra draws a random id.
 ///
 /// Cassandra stores the decisions of conditional writes by table id, apart from the table. A later
@@ -179,7 +234,7 @@ pub(crate) fn has_own_id(table: &Table) -> bool {
 }
 
 /// Returns an id that no table of another name or keyspace has.
-fn own_id(keyspace: &str, table: &str) -> String {
+pub(crate) fn own_id(keyspace: &str, table: &str) -> String {
     let hash = blake3::hash(format!("{keyspace}.{table}").as_bytes()).to_hex();
     // Write a UUID of version 8, because the creator of such a UUID defines its content.
     format!(
@@ -192,36 +247,21 @@ fn own_id(keyspace: &str, table: &str) -> String {
     )
 }
 
-/// Returns the options that follow `WITH` in the statement that creates `table`.
-fn options_of(table: &Table) -> Vec<String> {
-    let mut options = Vec::new();
-    if !table.clustering().is_empty() {
-        let order: Vec<String> = table
-            .clustering()
-            .iter()
-            .enumerate()
-            .map(|(index, column)| {
-                let direction = match table.clustering_direction(index) {
-                    Direction::Ascending => "ASC",
-                    Direction::Descending => "DESC",
-                };
-                format!("{} {direction}", quoted(&column.name))
-            })
-            .collect();
-        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
-    }
-    options.push(format!("gc_grace_seconds = {}", table.options().gc_grace_seconds));
-    if table.options().compaction == Compaction::Tombstones {
-        options.push(
-            "compaction = {'class': 'UnifiedCompactionStrategy', 'unchecked_tombstone_compaction': 'true'}"
-                .to_owned(),
-        );
-    }
-    if !table.options().automatic_snapshots {
-        options.push(format!("{ALLOW_AUTO_SNAPSHOT} = false"));
-    }
-    options.push(format!("comment = {}", string_literal(&comment(table))));
-    options
+/// Returns the option that sets the sort order of a table's rows.
+fn clustering_order(table: &Table) -> String {
+    let order: Vec<String> = table
+        .clustering()
+        .iter()
+        .enumerate()
+        .map(|(index, column)| {
+            let direction = match table.clustering_direction(index) {
+                Direction::Ascending => "ASC",
+                Direction::Descending => "DESC",
+            };
+            format!("{} {direction}", quoted(&column.name))
+        })
+        .collect();
+    format!("CLUSTERING ORDER BY ({})", order.join(", "))
 }
 
 fn push_names(text: &mut String, columns: &[Column]) {
@@ -652,7 +692,7 @@ mod tests {
     #[test]
     fn a_table_as_cql() {
         assert_eq!(
-            create_table_cql("shop", &table()),
+            Dialect::NEWEST.create_table_cql("shop", &table()),
             [
                 r#"CREATE TYPE IF NOT EXISTS "shop"."inner" ("n" frozen<list<int>>)"#,
                 r#"CREATE TYPE IF NOT EXISTS "shop"."outer" ("i" frozen<"inner">, "t" text)"#,
@@ -671,6 +711,26 @@ mod tests {
     }
 
     #[test]
+    fn older_releases_get_statements_that_they_know() {
+        let oldest = Dialect {
+            has_unified_compaction: false,
+            has_add_if_not_exists: false,
+            has_snapshots_by_table: false,
+        };
+        let created = oldest.create_table_cql("shop", &table()).pop().unwrap();
+        assert!(created.contains(
+            "compaction = {'class': 'SizeTieredCompactionStrategy', 'unchecked_tombstone_compaction': 'true'}"
+        ));
+        assert!(!created.contains("allow_auto_snapshot"), "{created}");
+        assert!(
+            created.contains("\"compaction\":\"tombstones\""),
+            "the comment does not change"
+        );
+        let added = oldest.add_columns_one_cql("shop", "things", &table().columns()[3..4]);
+        assert_eq!(added, r#"ALTER TABLE "shop"."things" ADD ("s" int)"#);
+    }
+
+    #[test]
     fn a_table_that_is_emptied_whole_has_one_id_whoever_makes_it() {
         let columns = vec![
             column("p", Type::Text, ColumnKind::Partition),
@@ -682,7 +742,7 @@ mod tests {
         };
         let emptied = |name: &str| Table::new(name, columns.clone(), options).unwrap();
         let id = |keyspace: &str, name: &str| {
-            let text = create_one_table_cql(keyspace, &emptied(name));
+            let text = Dialect::NEWEST.create_one_table_cql(keyspace, &emptied(name));
             text.rsplit_once("id = ").unwrap().1.to_owned()
         };
         // All releases must compute this id, so that they create the same table.
@@ -690,7 +750,11 @@ mod tests {
         assert_ne!(id("shop", "bodies_1"), id("shop", "bodies_2"));
         assert_ne!(id("shop", "bodies_1"), id("other", "bodies_1"));
         let kept = Table::new("kept", columns.clone(), TableOptions::default()).unwrap();
-        assert!(!create_one_table_cql("shop", &kept).contains("id = "));
+        assert!(
+            !Dialect::NEWEST
+                .create_one_table_cql("shop", &kept)
+                .contains("id = ")
+        );
     }
 
     #[test]
@@ -721,7 +785,9 @@ mod tests {
         }));
         let wanted = more(vec![column("o", other, plain), column("n", Type::Int, plain)]);
         assert_eq!(
-            add_columns_cql("shop", &table(), &wanted).unwrap(),
+            Dialect::NEWEST
+                .add_columns_cql("shop", &table(), &wanted)
+                .unwrap(),
             [
                 r#"CREATE TYPE IF NOT EXISTS "shop"."other" ("i" frozen<"inner">)"#,
                 r#"ALTER TABLE "shop"."things" ADD IF NOT EXISTS ("o" frozen<"other">, "n" int)"#,
@@ -732,8 +798,17 @@ mod tests {
                 ),
             ]
         );
-        assert!(add_columns_cql("shop", &table(), &table()).unwrap().is_empty());
-        assert!(add_columns_cql("shop", &wanted, &table()).is_err());
+        assert!(
+            Dialect::NEWEST
+                .add_columns_cql("shop", &table(), &table())
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            Dialect::NEWEST
+                .add_columns_cql("shop", &wanted, &table())
+                .is_err()
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use recto_store::StoreError;
 
 use crate::client::Client;
 use crate::connect::datacenters;
+use crate::cql::table_name;
 use crate::ddl::ALLOW_AUTO_SNAPSHOT;
 use crate::schema::typed_rows;
 use crate::store::CassandraStore;
@@ -38,6 +39,7 @@ impl CassandraStore {
         let mut report = KeyspaceReport::default();
         compare_copies(&mut report, &replication, &nodes, local);
         let deadline = client.schema_deadline();
+        let has_option = client.capabilities().dialect().has_snapshots_by_table;
         for found in client.find_tables(&[], &deadline).await? {
             let Some(table) = tables.iter().find(|table| table.name() == found.name) else {
                 continue;
@@ -49,10 +51,12 @@ impl CassandraStore {
                      deletion that a node missed is undone"
                 ));
             }
-            if found.automatic_snapshots && !table.options().automatic_snapshots {
+            if has_option && found.automatic_snapshots && !table.options().automatic_snapshots {
+                let table = table_name(&client.config.keyspace, name);
                 report.notes.push(format!(
                     "{ALLOW_AUTO_SNAPSHOT} of table {name} is true: whenever Recto empties the table, \
-                     Cassandra keeps a snapshot that uses disk space until you run `nodetool clearsnapshot`"
+                     Cassandra keeps a snapshot that uses disk space until you run `nodetool clearsnapshot`; \
+                     run ALTER TABLE {table} WITH {ALLOW_AUTO_SNAPSHOT} = false"
                 ));
             }
         }

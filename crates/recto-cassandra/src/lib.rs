@@ -23,7 +23,7 @@
 //! | `pace` | number of bulk writes in flight |
 //! | `columns` | check that a writer knows all columns of a table |
 //! | `settings` | size limits of one request, from the cluster's settings |
-//! | `release` | releases of the nodes, and features that Recto needs |
+//! | `capabilities`, `probe` | what the nodes can do, by their releases and settings |
 //! | [`attached`] | tables that other programs created |
 //! | `ddl`, `schema` | tables as CQL, and CQL as tables; list of existing tables |
 //! | `tables` | creating, extending, listing, emptying and dropping tables |
@@ -31,6 +31,7 @@
 //! | `testing` (a feature) | plain statements and their traces, for tests |
 
 pub mod attached;
+mod capabilities;
 mod cas;
 mod client;
 mod clock;
@@ -51,8 +52,8 @@ mod partitions;
 pub mod pieces;
 mod points;
 mod position;
+mod probe;
 mod read;
-mod release;
 mod rows;
 mod scan;
 mod schema;
@@ -68,9 +69,10 @@ mod values;
 mod write;
 
 pub use attached::{ColumnThere, TableThere, ViewThere};
+pub use capabilities::{ClusterStatus, Need};
 pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
-pub use connect::{create_keyspace, drop_keyspace, plan_keyspace};
-pub use ddl::{add_columns_cql, create_table_cql, drop_table_cql};
+pub use connect::{KeyspacePlan, create_keyspace, drop_keyspace, plan_keyspace};
+pub use ddl::{Dialect, drop_table_cql};
 pub use keyspace::KeyspaceReport;
 pub use scan::MAX_TOKEN_RANGES;
 pub use store::CassandraStore;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::attached::is_attached;
 use crate::client::{Client, Deadline};
 use crate::cql::string_literal;
-use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt};
+use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt, own_id};
 use crate::escape::is_escaped;
 use crate::taken::{ListedTable, compare_taken};
 use crate::values::ReadValuesError;
@@ -48,6 +48,15 @@ pub(crate) struct FoundTable {
 }
 
 impl Client {
+    /// Returns the number of tables of all keyspaces, without those of Cassandra itself.
+    pub(crate) async fn count_tables(&self) -> Result<u64, StoreError> {
+        let text = "SELECT keyspace_name FROM system_schema.tables";
+        let result = self.ask(text, (), &self.schema_deadline()).await?;
+        let keyspaces = typed_rows::<(String,)>(result)?.into_iter();
+        let of_users = keyspaces.filter(|(name,)| !is_system_keyspace(name));
+        Ok(of_users.count() as u64)
+    }
+
     /// Returns the table `name`, or an error if it does not exist.
     pub(crate) async fn find_table(&self, name: &str, deadline: &Deadline) -> Result<FoundTable, StoreError> {
         let found = self.find_tables(&[name], deadline).await?.pop();
@@ -239,6 +248,11 @@ impl Client {
     }
 }
 
+/// Returns whether Cassandra itself creates the keyspace on each cluster.
+fn is_system_keyspace(name: &str) -> bool {
+    name == "system" || name.starts_with("system_")
+}
+
 /// Converts a row of `system_schema.tables` to a table. `columns` contains the columns of all
 /// tables.
 fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreError> {
@@ -252,7 +266,10 @@ fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreEr
             .as_u64()
             .and_then(|seconds| u32::try_from(seconds).ok())
             .unwrap_or_default(),
-        automatic_snapshots: row[ALLOW_AUTO_SNAPSHOT].as_bool().unwrap_or(true),
+        // A release without this option lists no value. Then only the id shows whether Recto empties the table.
+        automatic_snapshots: row[ALLOW_AUTO_SNAPSHOT]
+            .as_bool()
+            .unwrap_or_else(|| text("id") != own_id(&text("keyspace_name"), &name)),
         columns: columns
             .map(|(_, name, kind, clustering_order, _, ty)| SchemaColumn {
                 name: name.clone(),
@@ -318,6 +335,12 @@ impl FoundTable {
                 .then(|| "the values of its partition column are stored in another form".to_owned())
         };
         difference(&there, asked.columns()).or_else(in_form)
+    }
+
+    /// Returns the columns among `wanted` that the table does not have.
+    pub(crate) fn missing(&self, wanted: &[Column]) -> Vec<Column> {
+        let is_missing = |column: &&Column| !self.columns.iter().any(|found| found.name == column.name);
+        wanted.iter().filter(is_missing).cloned().collect()
     }
 
     /// Returns the existing column with the name of `wanted`, if it differs from `wanted`. If no

@@ -18,6 +18,8 @@ pub(crate) const MAX_KEY_BYTES: usize = 65_535;
 
 const BATCH_SETTING: &str = "batch_size_fail_threshold";
 const MUTATION_SETTING: &str = "max_mutation_size";
+/// End of the names of settings before Cassandra 4.1, whose values are numbers of KiB.
+const IN_KIBIBYTES: &str = "_in_kb";
 
 /// Size limits from a node's `cassandra.yaml`, in bytes. `None`: not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +33,8 @@ impl Client {
     /// settings, or if the cluster has no view of its settings.
     pub(crate) async fn read_sizes(&self, deadline: &Deadline) -> Result<Sizes, StoreError> {
         let text = format!(
-            "SELECT name, value FROM system_views.settings WHERE name IN ('{BATCH_SETTING}', '{MUTATION_SETTING}')"
+            "SELECT name, value FROM system_views.settings WHERE name IN ('{BATCH_SETTING}', '{MUTATION_SETTING}', \
+             '{BATCH_SETTING}{IN_KIBIBYTES}', '{MUTATION_SETTING}{IN_KIBIBYTES}')"
         );
         let settings: Vec<(String, Option<String>)> = match self.ask(&text, (), deadline).await {
             Ok(result) => typed_rows(result)?,
@@ -45,13 +48,9 @@ impl Client {
             }
             Err(_) => Vec::new(),
         };
-        let size = |name: &str| {
-            let (_, value) = settings.iter().find(|(setting, _)| setting == name)?;
-            bytes_of(value.as_deref()?)
-        };
         Ok(Sizes {
-            batch: size(BATCH_SETTING),
-            mutation: size(MUTATION_SETTING),
+            batch: size_of(BATCH_SETTING, &settings),
+            mutation: size_of(MUTATION_SETTING, &settings),
         })
     }
 }
@@ -73,6 +72,21 @@ pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
         sees_conflicts: false,
         transactions: false,
         counts_rows: false,
+    }
+}
+
+/// Returns a size in bytes from settings with their values. Cassandra 4.0 writes the unit into the name.
+fn size_of(name: &str, settings: &[(String, Option<String>)]) -> Option<usize> {
+    let value = |name: &str| {
+        let (_, value) = settings.iter().find(|(setting, _)| setting == name)?;
+        value.as_deref()
+    };
+    match value(name) {
+        Some(text) => bytes_of(text),
+        None => value(&format!("{name}{IN_KIBIBYTES}"))?
+            .parse::<usize>()
+            .ok()?
+            .checked_mul(1 << 10),
     }
 }
 
@@ -103,6 +117,20 @@ mod tests {
         for other in ["", "50", "KiB", "50 kb", "-1KiB", "99999999999999999999GiB"] {
             assert_eq!(bytes_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn sizes_are_found_under_the_names_of_each_release() {
+        let settings = |name: &str, value: &str| [(name.to_owned(), Some(value.to_owned()))];
+        for (settings, bytes) in [
+            (settings("batch_size_fail_threshold", "50KiB"), Some(51_200)),
+            (settings("batch_size_fail_threshold_in_kb", "50"), Some(51_200)),
+            (settings("batch_size_fail_threshold_in_kb", "50KiB"), None),
+            (settings("max_mutation_size", "16MiB"), None),
+        ] {
+            assert_eq!(size_of(BATCH_SETTING, &settings), bytes, "{settings:?}");
+        }
+        assert_eq!(size_of(BATCH_SETTING, &[(BATCH_SETTING.to_owned(), None)]), None);
     }
 
     #[test]

@@ -11,10 +11,12 @@ use recto_store::{
     WriteOutcome,
 };
 
+use crate::capabilities::{ClusterStatus, Need};
 use crate::client::Client;
 use crate::config::CassandraConfig;
 use crate::connect;
 use crate::cql::Selected;
+use crate::ddl::Dialect;
 use crate::read::{CassandraSnapshot, slice_requests};
 use crate::settings::MAX_KEY_BYTES;
 
@@ -50,14 +52,33 @@ impl CassandraStore {
         })
     }
 
-    /// Checks that all nodes have the features that collections, views and queues need. Attached
-    /// tables do not need these features.
+    /// Checks that the cluster can serve all of `needs`, as its nodes are now.
     ///
     /// # Errors
-    /// [`Other`](recto_store::StoreErrorKind::Other): the cluster lacks a feature, which the
+    /// [`Other`](recto_store::StoreErrorKind::Other): the cluster cannot serve a need, which the
     /// message names. An error also occurs if the nodes cannot be queried.
-    pub async fn check_features(&self) -> Result<(), StoreError> {
-        self.client.check_features().await
+    pub async fn check_needs(&self, needs: &[Need]) -> Result<(), StoreError> {
+        let deadline = self.client.connect_deadline();
+        self.client.refresh_capabilities(&deadline).await?.check(needs)
+    }
+
+    /// Returns the versions of the nodes and what the cluster cannot do, as of the last time when the store
+    /// was opened or its schema changed.
+    pub fn cluster_status(&self) -> ClusterStatus {
+        self.client.capabilities().status()
+    }
+
+    /// Returns the number of tables of all keyspaces of the cluster, without those of Cassandra itself.
+    ///
+    /// # Errors
+    /// Cassandra's system tables cannot be read.
+    pub async fn count_tables(&self) -> Result<u64, StoreError> {
+        self.client.count_tables().await
+    }
+
+    /// Returns the form of statements that create and extend tables of this cluster.
+    pub fn dialect(&self) -> Dialect {
+        self.client.capabilities().dialect()
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -1,16 +1,13 @@
 //! Creating, extending, listing, emptying and dropping tables.
 
-use recto_model::Table;
+use recto_model::{Column, Table};
 use recto_store::tables::added_columns;
 use recto_store::{StoreError, StoreErrorKind, TableOutcome};
 use scylla::errors::ExecutionError;
 
 use crate::client::{Client, Deadline};
 use crate::cql::table_name;
-use crate::ddl::{
-    SchemaColumn, add_columns_one_cql, comment_cql, create_one_table_cql, create_type_cql, drop_table_cql,
-    has_own_id, udts_of,
-};
+use crate::ddl::{Dialect, SchemaColumn, comment_cql, create_type_cql, drop_table_cql, has_own_id, udts_of};
 use crate::error::{Effect, Failure, of_execution};
 use crate::schema::FoundTable;
 
@@ -20,6 +17,7 @@ impl Client {
         if self.check_same(table, &deadline).await? {
             return self.await_known(table, &deadline).await;
         }
+        let dialect = self.dialect_for(std::slice::from_ref(table), &deadline).await?;
         if !has_own_id(table) {
             // Wait until a node that was unreachable knows the new tables, so that it does not
             // create another table of the same name.
@@ -33,7 +31,7 @@ impl Client {
         if let Some(unknown) = self.create_types(table, &deadline).await? {
             return Ok(unknown);
         }
-        let text = create_one_table_cql(&self.config.keyspace, table);
+        let text = dialect.create_one_table_cql(&self.config.keyspace, table);
         if let Some(unknown) = self.change_schema(&text, &deadline).await? {
             return Ok(unknown);
         }
@@ -57,6 +55,7 @@ impl Client {
         if self.missing(tables, &deadline).await?.is_empty() {
             return Ok(TableOutcome::Done);
         }
+        let dialect = self.dialect_for(tables, &deadline).await?;
         for table in tables {
             if let TableOutcome::Unknown(error) = self.await_everybody(&deadline).await? {
                 return Ok(TableOutcome::Unknown(error));
@@ -64,7 +63,7 @@ impl Client {
             if self.check_same(table, &deadline).await? {
                 continue;
             }
-            let text = create_one_table_cql(&self.config.keyspace, table);
+            let text = dialect.create_one_table_cql(&self.config.keyspace, table);
             if let Some(unknown) = self.change_schema(&text, &deadline).await? {
                 return Ok(unknown);
             }
@@ -74,6 +73,15 @@ impl Client {
         }
         self.check_same(last, &deadline).await?;
         self.await_known(last, &deadline).await
+    }
+
+    /// Returns the form of statements that all nodes accept, after a check that the cluster can create
+    /// `tables`.
+    async fn dialect_for(&self, tables: &[Table], deadline: &Deadline) -> Result<Dialect, StoreError> {
+        let capabilities = self.refresh_capabilities(deadline).await?;
+        let mut each = tables.iter();
+        each.try_for_each(|table| capabilities.check_table(table))?;
+        Ok(capabilities.dialect())
     }
 
     /// Waits until all nodes of the cluster know the same schema. Returns an error if a node is
@@ -174,17 +182,17 @@ impl Client {
                 return Err(taken(table.name(), found));
             }
         }
+        let dialect = self.dialect_for(std::slice::from_ref(table), &deadline).await?;
         if let Some(unknown) = self.create_types(table, &deadline).await? {
             return Ok(unknown);
         }
-        let keyspace = &self.config.keyspace;
-        let mut statements = vec![add_columns_one_cql(keyspace, table.name(), added)];
+        if let Some(unknown) = self.add_missing(&found, added, dialect, &deadline).await? {
+            return Ok(unknown);
+        }
         // Update the comment of the table only if Recto wrote it, because an operator may have
         // written another comment.
         if found.is_ours {
-            statements.push(comment_cql(keyspace, table));
-        }
-        for text in statements {
+            let text = comment_cql(&self.config.keyspace, table);
             if let Some(unknown) = self.change_schema(&text, &deadline).await? {
                 return Ok(unknown);
             }
@@ -202,6 +210,34 @@ impl Client {
             StoreErrorKind::Conflict,
             format!("another process changed table {} at the same time", table.name()),
         )))
+    }
+
+    /// Adds the columns that `found` does not have. Returns an outcome only if it is unknown; `None` means
+    /// that all columns exist.
+    async fn add_missing(
+        &self,
+        found: &FoundTable,
+        added: &[Column],
+        dialect: Dialect,
+        deadline: &Deadline,
+    ) -> Result<Option<TableOutcome>, StoreError> {
+        let missing = found.missing(added);
+        if missing.is_empty() {
+            return Ok(None);
+        }
+        let text = dialect.add_columns_one_cql(&self.config.keyspace, &found.name, &missing);
+        match self.change_schema(&text, deadline).await {
+            // Cassandra 4.0 rejects a column that exists. Another process may just have added it.
+            Err(error) if !dialect.has_add_if_not_exists => {
+                let found = self.find_table(&found.name, deadline).await?;
+                if found.missing(&missing).is_empty() {
+                    Ok(None)
+                } else {
+                    Err(error)
+                }
+            }
+            changed => changed,
+        }
     }
 
     /// Waits until all nodes that are up know the same schema.

@@ -80,6 +80,18 @@ impl Type {
         )
     }
 
+    /// Returns whether this type is a vector or contains one.
+    pub fn has_vector(&self) -> bool {
+        match self {
+            Type::Vector(..) => true,
+            Type::List(element) | Type::Set(element) => element.has_vector(),
+            Type::Map(key, value) => key.has_vector() || value.has_vector(),
+            Type::Tuple(elements) => elements.iter().any(Type::has_vector),
+            Type::Udt(udt) => udt.fields.iter().any(|(_, field)| field.has_vector()),
+            _ => false,
+        }
+    }
+
     /// Returns whether values of this type are integers, decimals or floating-point numbers.
     pub fn is_number(&self) -> bool {
         matches!(

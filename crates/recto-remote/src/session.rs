@@ -315,6 +315,7 @@ impl Session for HttpSession {
             generation: recorded.generation,
             collections: collections.iter().map(|one| one.name.clone()).collect(),
             unavailable: recorded.unavailable,
+            cluster: recorded.cluster,
         })
     }
 

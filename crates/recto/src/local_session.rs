@@ -28,8 +28,8 @@ use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
 use crate::session::{
-    BucketMetrics, CommitLog, QueueStatus, QueueTables, Queues, ScrubPosition, ScrubStep, Session,
-    StoreDescription, Tools,
+    BucketMetrics, ClusterStatus, CommitLog, QueueStatus, QueueTables, Queues, ScrubPosition, ScrubStep,
+    Session, StoreDescription, Tools,
 };
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
@@ -164,6 +164,11 @@ impl LocalSession {
         self.recto().store_metrics()
     }
 
+    /// Returns the versions of the cluster's nodes; see [`Recto::cluster_status`].
+    pub fn cluster_status(&self) -> Option<ClusterStatus> {
+        self.recto().cluster_status()
+    }
+
     /// Returns the state of the commit log; see [`Recto::commit_log`].
     pub fn commit_log(&self) -> Option<CommitLog> {
         self.recto().commit_log()
@@ -286,6 +291,7 @@ impl Session for LocalSession {
                 .map(|one| one.name.clone())
                 .collect(),
             unavailable: recto.refused(),
+            cluster: recto.cluster_status(),
         })
     }
 

@@ -31,8 +31,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::OpenOptions;
 use crate::reach::{Reach, away_message};
 use crate::session::{
-    ApplyOptions, CheckOutcome, CheckedCollection, CommitLog, Progress, SchemaPlan, ScrubPosition, ScrubStep,
-    StoreProgress,
+    ApplyOptions, CheckOutcome, CheckedCollection, ClusterStatus, CommitLog, Progress, SchemaPlan,
+    ScrubPosition, ScrubStep, StoreProgress,
 };
 
 /// Open store, with the operations of its kind that the trait `Store` does not have.
@@ -138,23 +138,57 @@ pub(crate) async fn plan_without_store(
     };
     let mut plan = match address {
         StoreAddress::Embedded(_) => planned(&show_embedded),
+        #[cfg(feature = "cassandra")]
         StoreAddress::Cassandra(address) => {
-            let first = plan_keyspace(address, environment).await?;
-            let mut plan = planned(&|change| show_cassandra(&address.keyspace, change));
-            plan.statements.splice(0..0, first);
+            let keyspace = plan_keyspace(address, environment, schema).await?;
+            let mut plan = planned(&|change| show_cassandra(&address.keyspace, keyspace.dialect, change));
+            plan.notes = table_notes(Some(keyspace.tables), &plan.statements);
+            plan.statements.splice(0..0, keyspace.statement);
             plan
         }
+        #[cfg(not(feature = "cassandra"))]
+        StoreAddress::Cassandra(_) => return Err(not_built("cassandra")),
         StoreAddress::Http(_) => return Err(not_a_store()),
     };
     plan.changes.insert(0, format!("the store {address} is created"));
     Ok(plan)
 }
 
-/// Returns whether a schema has queues or collections whose tables Recto creates. Only these need features of
-/// the cluster.
+/// Number of tables of a cluster from which on a plan warns. Each table costs memory on each node, and Cassandra
+/// itself warns from 150 tables on.
+const MANY_TABLES: u64 = 200;
+
+/// Returns notes on the number of tables of a cluster, before and after the statements of a plan. `there` is the
+/// number of tables of all keyspaces, or `None` for an embedded store.
+pub(crate) fn table_notes(there: Option<u64>, statements: &[String]) -> Vec<String> {
+    let Some(there) = there else {
+        return Vec::new();
+    };
+    let count = |start: &str| statements.iter().filter(|one| one.starts_with(start)).count() as u64;
+    let created = count("CREATE TABLE");
+    let after = (there + created).saturating_sub(count("DROP TABLE"));
+    let mut notes = vec![format!(
+        "tables of the cluster: {there} now, {after} after the change"
+    )];
+    if created > 0 && after >= MANY_TABLES {
+        notes.push(format!(
+            "{MANY_TABLES} tables and more slow all nodes down, because each table takes memory on each node: \
+             remove views that are not read, or use several clusters"
+        ));
+    }
+    notes
+}
+
+/// Returns what the collections and queues of a schema need of a cluster. Attached collections need nothing,
+/// because Recto creates no tables for them.
 #[cfg(feature = "cassandra")]
-fn needs_features(schema: &Schema) -> bool {
-    !schema.queues.is_empty() || schema.collections.iter().any(|one| one.attached.is_none())
+fn needs(schema: &Schema) -> Vec<recto_cassandra::Need> {
+    let tables = schema.collections.iter().filter(|one| one.attached.is_none());
+    let mut fields = tables.flat_map(|one| &one.fields);
+    let has_vectors = fields.any(|field| field.ty.has_vector());
+    let queues = (!schema.queues.is_empty()).then_some(recto_cassandra::Need::Queues);
+    let vectors = has_vectors.then_some(recto_cassandra::Need::Vectors);
+    queues.into_iter().chain(vectors).collect()
 }
 
 /// Returns the error for the address of a server, where a store's address is needed. The crate `recto-remote`
@@ -169,14 +203,45 @@ fn not_a_store() -> Error {
 }
 
 impl Operations {
-    /// Checks that a cluster has the features that the collections and queues of `schema` need. Attached collections
-    /// need none.
+    /// Checks that a cluster can serve the collections and queues of `schema`.
     #[cfg_attr(not(feature = "cassandra"), allow(clippy::unused_async, unused_variables))]
-    pub(crate) async fn check_features(&self, schema: &Schema) -> Result<()> {
+    pub(crate) async fn check_needs(&self, schema: &Schema) -> Result<()> {
         match self {
             #[cfg(feature = "cassandra")]
-            Self::Cassandra { store, .. } if needs_features(schema) => Ok(store.check_features().await?),
+            Self::Cassandra { store, .. } => Ok(store.check_needs(&needs(schema)).await?),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that a cluster can serve queues.
+    #[cfg_attr(not(feature = "cassandra"), allow(clippy::unused_async))]
+    pub(crate) async fn check_queues(&self) -> Result<()> {
+        match self {
+            #[cfg(feature = "cassandra")]
+            Self::Cassandra { store, .. } => Ok(store.check_needs(&[recto_cassandra::Need::Queues]).await?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the number of tables of all keyspaces of a cluster, or `None` for other stores.
+    #[cfg_attr(not(feature = "cassandra"), allow(clippy::unused_async))]
+    pub(crate) async fn count_tables(&self) -> Result<Option<u64>> {
+        match self {
+            #[cfg(feature = "cassandra")]
+            Self::Cassandra { store, .. } => Ok(Some(store.count_tables().await?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the versions of a cluster's nodes and what the cluster cannot do, or `None` for other stores.
+    pub(crate) fn cluster_status(&self) -> Option<ClusterStatus> {
+        match self {
+            #[cfg(feature = "cassandra")]
+            Self::Cassandra { store, .. } => {
+                let recto_cassandra::ClusterStatus { versions, lacks } = store.cluster_status();
+                Some(ClusterStatus { versions, lacks })
+            }
+            _ => None,
         }
     }
 
@@ -185,7 +250,7 @@ impl Operations {
     pub(crate) fn show(&self, change: &TableChange) -> Vec<String> {
         match self {
             #[cfg(feature = "cassandra")]
-            Self::Cassandra { keyspace, .. } => show_cassandra(keyspace, change),
+            Self::Cassandra { store, keyspace } => show_cassandra(keyspace, store.dialect(), change),
             _ => show_embedded(change),
         }
     }
@@ -312,17 +377,17 @@ async fn open_cassandra(
     })
 }
 
-/// Returns the statement that creates the keyspace, or `None` if the keyspace exists.
+/// Returns the plan of the keyspace of a store that does not exist yet.
 #[cfg(feature = "cassandra")]
-async fn plan_keyspace(address: &CassandraAddress, environment: &Environment) -> Result<Option<String>> {
+async fn plan_keyspace(
+    address: &CassandraAddress,
+    environment: &Environment,
+    schema: &Schema,
+) -> Result<recto_cassandra::KeyspacePlan> {
     let config = cassandra_config(address)?;
     let replication = replication_of(address)?;
-    Ok(recto_cassandra::plan_keyspace(config, environment.clone(), replication).await?)
-}
-
-#[cfg(not(feature = "cassandra"))]
-async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<String>> {
-    Err(not_built("cassandra"))
+    let needs = needs(schema);
+    Ok(recto_cassandra::plan_keyspace(config, environment.clone(), replication, &needs).await?)
 }
 
 /// Converts an error of opening a store. If the folder or keyspace does not exist, the result is
@@ -346,20 +411,14 @@ async fn open_cassandra(_: &CassandraAddress, _: &Environment, _: bool) -> Resul
 }
 
 #[cfg(feature = "cassandra")]
-fn show_cassandra(keyspace: &str, change: &TableChange) -> Vec<String> {
+fn show_cassandra(keyspace: &str, dialect: recto_cassandra::Dialect, change: &TableChange) -> Vec<String> {
     match change {
-        TableChange::Make(table) => recto_cassandra::create_table_cql(keyspace, &in_cassandra(table)),
-        TableChange::Extend { there, table } => {
-            recto_cassandra::add_columns_cql(keyspace, &in_cassandra(there), &in_cassandra(table))
-                .expect("only possible additions are planned")
-        }
+        TableChange::Make(table) => dialect.create_table_cql(keyspace, &in_cassandra(table)),
+        TableChange::Extend { there, table } => dialect
+            .add_columns_cql(keyspace, &in_cassandra(there), &in_cassandra(table))
+            .expect("only possible additions are planned"),
         TableChange::Drop(name) => vec![recto_cassandra::drop_table_cql(keyspace, name)],
     }
-}
-
-#[cfg(not(feature = "cassandra"))]
-fn show_cassandra(_: &str, change: &TableChange) -> Vec<String> {
-    show_embedded(change)
 }
 
 #[cfg(not(all(feature = "embedded", feature = "cassandra")))]
@@ -741,7 +800,13 @@ async fn check_cassandra(
     outcome.problems = problems.values().map(|one| one.error().to_string()).collect();
     let found = cassandra.check_keyspace(&compared).await?;
     outcome.problems.extend(found.problems);
-    outcome.notes = found.notes;
+    let cluster = cassandra.cluster_status();
+    outcome.notes.push(format!(
+        "the nodes run Cassandra {}",
+        cluster.versions.join(" and ")
+    ));
+    outcome.notes.extend(cluster.lacks);
+    outcome.notes.extend(found.notes);
     outcome.notes.extend(views_to_verify(recorded));
     for stray in tables::strays(store, recorded).await? {
         outcome.notes.push(format!(

@@ -40,7 +40,7 @@ use crate::session::{
     Applied, ApplyOptions, CursorKey, Progress, SchemaPlan, StoreProgress, UnavailableCollection,
     VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
-use crate::session::{CommitLog, RecoveryPass};
+use crate::session::{ClusterStatus, CommitLog, RecoveryPass};
 use crate::shared::Shared;
 use crate::stamps::Stamps;
 use crate::writer::WriterMetrics;
@@ -529,9 +529,12 @@ impl Recto {
     /// The errors of [`plan`](Self::plan).
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         self.check_reached(schema)?;
-        self.own.operations.check_features(schema).await?;
+        self.own.operations.check_needs(schema).await?;
         let recorded = self.recorded();
-        Ok(self.intent(&recorded, schema, options).await?.plan)
+        let mut plan = self.intent(&recorded, schema, options).await?.plan;
+        let there = self.own.operations.count_tables().await?;
+        plan.notes = open::table_notes(there, &plan.statements);
+        Ok(plan)
     }
 
     /// Plans the application of `schema`. Reads the records of collections to which the plan adds views that the
@@ -599,7 +602,7 @@ impl Recto {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied> {
         let _one_at_a_time = self.own.applying.lock().await;
-        self.own.operations.check_features(schema).await?;
+        self.own.operations.check_needs(schema).await?;
         let mut first = self.generation() == 0;
         let catalog = self.catalog();
         if catalog.exists().await? {
@@ -756,12 +759,17 @@ impl Recto {
     /// this process does not maintain existing queues.
     ///
     /// # Errors
-    /// A table cannot be created, or stored data is damaged or was written by a newer release.
+    /// A table cannot be created, the cluster would keep a snapshot of each emptied table, or stored data is damaged
+    /// or was written by a newer release.
     pub async fn queues(&self) -> Result<Queues> {
         let opened = self.own.queues.get_or_try_init(async || {
             if self.is_looked_at() {
                 Queues::look(&self.shared).await
+            } else if let Some(queues) = Queues::open_there(&self.shared).await? {
+                Ok(queues)
             } else {
+                // Check this before the first table is created.
+                self.own.operations.check_queues().await?;
                 Queues::open(&self.shared).await
             }
         });
@@ -872,6 +880,12 @@ impl Recto {
     /// requests, timeouts and tombstones. Sends no request. An embedded store reports no metrics.
     pub fn store_metrics(&self) -> StoreMetrics {
         self.shared.store.metrics()
+    }
+
+    /// Returns the versions of the nodes of a store on Cassandra, and what the cluster cannot do, as of the last
+    /// time when the store was opened or its schema changed. Returns `None` for an embedded store.
+    pub fn cluster_status(&self) -> Option<ClusterStatus> {
+        self.operations().cluster_status()
     }
 
     /// Returns the state of the commit log of an embedded store, without reading the store. Returns `None` for

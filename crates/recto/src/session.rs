@@ -51,7 +51,7 @@ pub use recto_api::queues::{
     ReceivedMessages, SentMessage,
 };
 pub use recto_api::scans::ScanRequest;
-pub use recto_api::store::{CommitLog, CursorKey, SchemaPlan, UnavailableCollection};
+pub use recto_api::store::{ClusterStatus, CommitLog, CursorKey, SchemaPlan, UnavailableCollection};
 pub use recto_api::views::ViewStatus;
 pub use recto_buckets::BucketMetrics;
 use recto_model::schema::Schema;
@@ -109,6 +109,8 @@ pub struct StoreDescription {
     pub collections: Vec<String>,
     /// Collections that were unavailable at the last check of the store.
     pub unavailable: Vec<UnavailableCollection>,
+    /// Versions of the cluster's nodes and what the cluster cannot do; `None` for an embedded store.
+    pub cluster: Option<ClusterStatus>,
 }
 
 impl StoreDescription {

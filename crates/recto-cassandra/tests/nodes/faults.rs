@@ -66,7 +66,7 @@ async fn nodes_that_may_not_be_read_are_told(address: &str) {
     session.query_unpaged(role, ()).await.unwrap();
     let config = config_of(ORDINARY_USER, address);
     let connected = CassandraStore::connect(config.clone(), Environment::system()).await;
-    let planned = plan_keyspace(config, Environment::system(), None).await;
+    let planned = plan_keyspace(config, Environment::system(), None, &[]).await;
     for error in [
         connected.expect_err("it is refused"),
         planned.expect_err("it is refused"),

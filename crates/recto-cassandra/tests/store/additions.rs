@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use recto_cassandra::{CassandraStore, add_columns_cql};
+use recto_cassandra::CassandraStore;
 use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Direction, Slice, Table, Type};
 use recto_store::{
@@ -133,7 +133,13 @@ async fn in_every_order_of_their_statements() {
     for order in ORDERS {
         let before = make(&store, &format!("order_{order}")).await;
         let [a, b] = ["a", "b"].map(|name| with(&before, &[regular(name)]));
-        let statements = |table| add_columns_cql(keyspace, &before, table).unwrap().into_iter();
+        let statements = |table| {
+            let dialect = store.dialect();
+            dialect
+                .add_columns_cql(keyspace, &before, table)
+                .unwrap()
+                .into_iter()
+        };
         let (mut of_a, mut of_b) = (statements(&a), statements(&b));
         for who in order.chars() {
             let next = if who == 'a' { of_a.next() } else { of_b.next() };

@@ -9,7 +9,10 @@ use crate::common;
 #[tokio::test(flavor = "multi_thread")]
 async fn creates_the_planned_keyspace() {
     let config = common::config(&common::new_keyspace());
-    let plan = |replication| plan_keyspace(config.clone(), Environment::system(), replication);
+    let plan = async |replication| {
+        let planned = plan_keyspace(config.clone(), Environment::system(), replication, &[]).await;
+        planned.map(|plan| plan.statement)
+    };
     // A cluster with one node cannot have two copies.
     let asked = plan(Some(Replication::Everywhere(2))).await.unwrap_err();
     assert!(

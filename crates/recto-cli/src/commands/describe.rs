@@ -66,6 +66,9 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
             .collect();
         let mut document =
             json!({ "store": store.store, "generation": store.generation, "collections": collections });
+        if let Some(cluster) = &store.cluster {
+            document["cluster"] = json!(cluster);
+        }
         if let Some(log) = commit_log(session).await? {
             document["commit_log"] = json!(log);
         }
@@ -111,6 +114,16 @@ fn draw_store(
         "{name}  {count}, schema generation {}",
         grouped(store.generation)
     ))?;
+    if let Some(cluster) = &store.cluster {
+        console.line(printable(&cluster.version()))?;
+        for lack in &cluster.lacks {
+            console.line(format_args!(
+                "{} {}",
+                console.paint(Tone::Warning, "!"),
+                printable(lack)
+            ))?;
+        }
+    }
     let width = schema
         .collections
         .iter()

@@ -334,6 +334,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
         let misfits: Vec<String> = plan.misfits.iter().map(ToString::to_string).collect();
         section(console, "Will be missing", &misfits, (Tone::Warning, "!"))?;
     }
+    section(console, "Notes", &plan.notes, (Tone::Dim, "•"))?;
     section(console, "Cannot be done", &plan.rejected, (Tone::Bad, "✗"))
 }
 

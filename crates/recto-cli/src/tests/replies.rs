@@ -49,6 +49,7 @@ pub(super) fn description(is_empty: bool) -> StoreDescription {
         generation: if is_empty { 0 } else { 2 },
         collections: collections.iter().map(|one| one.name.clone()).collect(),
         unavailable: Vec::new(),
+        cluster: None,
     }
 }
 

@@ -25,6 +25,10 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
             kept: kept.iter().map(ToString::to_string).collect(),
             rejected: refused.iter().map(ToString::to_string).collect(),
             misfits: Vec::new(),
+            notes: changed
+                .then(|| "tables of the cluster: 12 now, 14 after the change".into())
+                .into_iter()
+                .collect(),
         },
     }
 }

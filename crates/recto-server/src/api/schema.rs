@@ -34,6 +34,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
         generation: store.generation,
         toml: schema.to_toml(),
         unavailable,
+        cluster: store.cluster,
     };
     Ok(answer::json(&headers, &json!(reply)))
 }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use recto::session::CommitLog;
 use recto::{Session as _, WriterMetrics};
 
-use super::layout::{Failure, Layout, page};
+use super::layout::{Failure, Layout, page, sentence};
 use super::page_url::PageUrl;
 use super::text::{bytes, counted, duration, grouped};
 use super::views::{Seen, drift, seen, state};
@@ -38,6 +38,13 @@ pub(super) async fn get(
         @for running in &running { p.notice.stopped role="status" { "Running: " (running) } }
         @if let Some(warning) = clock.warning() {
             p.notice.stopped role="status" { "Warning: " (warning) "; " (clock.hint().unwrap_or_default()) "." }
+        }
+        @if let Some(cluster) = &store.cluster {
+            section.health {
+                h2 { "Cluster" }
+                p { "The nodes run " (cluster.version()) "." }
+                @for lack in &cluster.lacks { p.notice.stopped role="status" { (sentence(lack)) } }
+            }
         }
         section.health {
             h2 { "Views and their records" }

@@ -359,6 +359,10 @@ impl Guard {
                 format!("ready\ncollections unavailable: {unavailable} (the log says which, and why)\n")
             }
         };
+        if let Some(cluster) = self.readiness.cluster_status() {
+            text += &format!("{}\n", cluster.version());
+            cluster.lacks.iter().for_each(|lack| text += &format!("{lack}\n"));
+        }
         if let Some(warning) = self.readiness.clock_warning() {
             text += &format!("{warning}\n");
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::session::Session as _;
+use recto::session::{ClusterStatus, Session as _};
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
@@ -61,6 +61,11 @@ impl Readiness {
     /// Returns the number of collections that are unavailable because their tables differ from the schema.
     pub(crate) fn unavailable_collections(&self) -> usize {
         self.session.unavailable_collections().len()
+    }
+
+    /// Returns the versions of the cluster's nodes and what the cluster cannot do, if the store is on a cluster.
+    pub(crate) fn cluster_status(&self) -> Option<ClusterStatus> {
+        self.session.cluster_status()
     }
 
     /// Returns the warning about the clock of this machine, if there is one.

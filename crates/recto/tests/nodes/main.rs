@@ -15,4 +15,5 @@ mod nodes;
 mod queues_on_nodes;
 mod three_nodes;
 mod tls;
+mod versions;
 mod workers;

@@ -93,10 +93,12 @@ pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
         columns.join(", ")
     )];
     statements.extend(types.iter().zip(0..).map(|(ty, c)| {
-        format!("INSERT INTO {keyspace}.empties (p, c, v_{ty}) VALUES (1, {c}, blob_as_{ty}(0x))")
+        let (first, rest) = ty.split_at(1);
+        let function = format!("blobAs{}{rest}", first.to_uppercase());
+        format!("INSERT INTO {keyspace}.empties (p, c, v_{ty}) VALUES (1, {c}, {function}(0x))")
     }));
     statements.push(format!(
-        "INSERT INTO {keyspace}.empties (p, c, v_int) VALUES (2, blob_as_int(0x), 1)"
+        "INSERT INTO {keyspace}.empties (p, c, v_int) VALUES (2, blobAsInt(0x), 1)"
     ));
     statements.push(format!(
         "INSERT INTO {keyspace}.empties (p, c, v_int) VALUES (2, 3, 1)"
@@ -146,8 +148,8 @@ pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     let keyspace = &from.keyspace;
     let mut statements = vec![
         format!("CREATE TABLE {keyspace}.passed (p int, q int, c int, PRIMARY KEY ((p, q), c))"),
-        format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, blob_as_int(0x))"),
-        format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (2, blob_as_int(0x), 7)"),
+        format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, blobAsInt(0x))"),
+        format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (2, blobAsInt(0x), 7)"),
     ];
     let rows: Vec<i32> = (0..ROWS_BEHIND).collect();
     for rows in rows.chunks(250) {
@@ -199,11 +201,11 @@ pub(crate) async fn reads_empty_elements(recto: Recto) {
             "CREATE TABLE {keyspace}.elements (p int PRIMARY KEY, t tuple<int, text>, l list<int>, \
              s set<int>, m map<text, int>, lt list<frozen<tuple<int, text>>>)"
         ),
-        format!("INSERT INTO {keyspace}.elements (p, t) VALUES (1, (blob_as_int(0x), 'a'))"),
-        format!("INSERT INTO {keyspace}.elements (p, lt) VALUES (2, [(blob_as_int(0x), '')])"),
-        format!("INSERT INTO {keyspace}.elements (p, l) VALUES (3, [1, blob_as_int(0x)])"),
-        format!("INSERT INTO {keyspace}.elements (p, s) VALUES (4, {{blob_as_int(0x)}})"),
-        format!("INSERT INTO {keyspace}.elements (p, m) VALUES (5, {{'a': blob_as_int(0x)}})"),
+        format!("INSERT INTO {keyspace}.elements (p, t) VALUES (1, (blobAsInt(0x), 'a'))"),
+        format!("INSERT INTO {keyspace}.elements (p, lt) VALUES (2, [(blobAsInt(0x), '')])"),
+        format!("INSERT INTO {keyspace}.elements (p, l) VALUES (3, [1, blobAsInt(0x)])"),
+        format!("INSERT INTO {keyspace}.elements (p, s) VALUES (4, {{blobAsInt(0x)}})"),
+        format!("INSERT INTO {keyspace}.elements (p, m) VALUES (5, {{'a': blobAsInt(0x)}})"),
     ];
     for text in &statements {
         cql.send(text)
