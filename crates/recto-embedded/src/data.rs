@@ -101,6 +101,17 @@ pub(crate) fn make_data(
     Ok(database)
 }
 
+/// Returns whether the engine's tables that every store has exist.
+#[cfg(feature = "testing")]
+pub(crate) fn has_tables(database: &Database) -> Result<bool, StoreError> {
+    let transaction = redb::ReadableDatabase::begin_read(database).map_err(engine)?;
+    match transaction.open_table(META) {
+        Ok(_) => Ok(true),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(false),
+        Err(error) => Err(engine(error)),
+    }
+}
+
 /// Creates the engine's tables that every store has: the catalog and the single values.
 pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(engine)?;

@@ -271,8 +271,18 @@ impl Directory {
 
     /// Replaces the data file of the store by the new data file, which must be complete and on disk.
     pub(crate) fn publish(&self) -> Result<(), StoreError> {
+        self.rename_new_data()?;
+        self.sync()
+    }
+
+    /// Renames the new data file, as [`publish`](Self::publish) does, and does not wait until the name is on disk.
+    pub(crate) fn rename_new_data(&self) -> Result<(), StoreError> {
         fs::rename(self.new_data_file(), self.data_file())
-            .map_err(|error| file("cannot rename the data file", error))?;
+            .map_err(|error| file("cannot rename the data file", error))
+    }
+
+    /// Waits until the names of the directory's files are on disk.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
         sync_directory(&self.path)
     }
 }

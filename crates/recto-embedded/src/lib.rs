@@ -29,8 +29,7 @@
 //! [`QUICK_REPAIR_BYTES`] of data, every durable commit also saves the state of the engine's allocator, and
 //! syncs twice. This bounds the time to open the store. If the last commit before the crash did not save this state, the engine reads
 //! the whole file, even if earlier commits saved it. Reading a smaller file is quick too, so commits to it
-//! sync only once. Relaxed commits are only in memory, and a crash returns the store to its last durable
-//! commit.
+//! sync only once.
 //!
 //! When the disk is full or fails, the affected write returns `Unknown`, and the engine is closed. The store
 //! reopens the engine as soon as the disk works: with the next write, or because reads fail (at most every
@@ -113,7 +112,7 @@ pub use limits::{
 pub use log::LogStorage;
 pub use log::{
     DEFAULT_CHECKPOINT_AFTER, DEFAULT_LOG_BYTES, FIRST_LOG_BYTES, IDLE_BEFORE_CHECKPOINT, LOG_FORMAT_VERSION,
-    LogStatistics, MAX_LOG_BYTES, MAX_RECORD_AGE, MAX_RECORD_BYTES,
+    LogStatistics, MAX_LOG_BYTES, MAX_RECORD_AGE, MAX_RECORD_BYTES, MIN_LOG_BYTES,
 };
 pub use operations::{BackupReport, CompactReport, Statistics, TableStatistics};
 pub use options::{DEFAULT_CACHE_BYTES, EmbeddedOptions};

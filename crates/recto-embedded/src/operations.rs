@@ -353,8 +353,10 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
     )?;
     // Open the copy before it replaces the old file. If this fails, the store is unchanged.
     let database = open_data(&copy, shared.options, &shared.met)?;
-    directory.publish()?;
+    directory.rename_new_data()?;
+    // From here on, the old file has no name, so the engine must use the new one in any case.
     shared.replace_engine(Engine::writable_of(database));
+    directory.sync()?;
     Ok(CompactReport {
         bytes_before,
         bytes_after: length(&data)?,

@@ -18,8 +18,9 @@ pub struct EmbeddedOptions {
     pub read_only: bool,
     /// If true, creates the store if it does not exist. Opening read-only creates no store.
     pub create: bool,
-    /// Maximum size of each of the two files of the commit log, in bytes; at most
-    /// [`MAX_LOG_BYTES`](crate::MAX_LOG_BYTES). 0: every group of writes is a durable commit of the engine.
+    /// Maximum size of each of the two files of the commit log, in bytes, from
+    /// [`MIN_LOG_BYTES`](crate::MIN_LOG_BYTES) to [`MAX_LOG_BYTES`](crate::MAX_LOG_BYTES); a size outside counts
+    /// as the nearest one. 0: every group of writes is a durable commit of the engine.
     pub log_bytes: u64,
     /// Number of bytes of the data file, as an upper estimate, that writes change between two checkpoints. A
     /// larger number makes checkpoints rarer and longer.

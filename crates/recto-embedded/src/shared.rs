@@ -320,8 +320,9 @@ impl Shared {
     pub(crate) fn close(&self) -> Weak<()> {
         let holds_file = || self.engine_and_catalog().0.holds_file();
         let holds_file = self.closed.get_or_init(holds_file).clone();
-        self.log().join();
         self.stop();
+        // Without an engine, nothing begins to prepare another file.
+        self.log().join();
         holds_file
     }
 

@@ -19,6 +19,8 @@ use redb::Builder;
 use crate::batch::Batch;
 use crate::catalog::read_catalog;
 use crate::clock::now_seconds;
+#[cfg(feature = "testing")]
+use crate::data::{has_tables, prepare};
 use crate::data::{is_unclean, make_data, open_data, open_read_only};
 use crate::describe;
 use crate::directory::{Contents, Directory, Purpose};
@@ -33,9 +35,9 @@ use crate::queue::Queue;
 use crate::shared::{Reopen, Shared};
 use crate::state::Engine;
 use crate::verified::Met;
-use crate::work::{Conditional, Reply, Work, guard};
 #[cfg(feature = "testing")]
-use crate::{data::prepare, verified::Verified};
+use crate::verified::Verified;
+use crate::work::{Conditional, Reply, Work, guard};
 
 /// Maximum time to create, extend, drop or empty a table. Emptying a table of many gigabytes visits all its pages.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -204,7 +206,9 @@ impl EmbeddedStore {
                     .set_cache_size(options.cache_bytes)
                     .create_with_backend(backend)
                     .map_err(engine)?;
-                prepare(&database)?;
+                if !has_tables(&database)? {
+                    prepare(&database)?;
+                }
                 Ok(database)
             })
         };

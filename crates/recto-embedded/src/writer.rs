@@ -192,7 +192,7 @@ impl Writer<'_> {
     /// again.
     fn checkpoint(&mut self) {
         let made = guarded(|| self.shared.checkpoint(Durable::Now));
-        self.retry_at_write = made.is_err();
+        self.retry_at_write = !matches!(made, Ok(true));
         match made {
             Ok(true) => self.relaxed_bytes = 0,
             Ok(false) => {}

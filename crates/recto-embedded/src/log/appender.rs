@@ -11,7 +11,9 @@ use redb::Database;
 
 use super::changes::Changes;
 use super::checkpoint::SinceCheckpoint;
-use super::file::{FILES, FIRST_LOG_BYTES, FIRST_RECORD, LogFolder, MAX_LOG_BYTES, ReadyFile, prepare};
+use super::file::{
+    FILES, FIRST_LOG_BYTES, FIRST_RECORD, LogFolder, MAX_LOG_BYTES, MIN_LOG_BYTES, ReadyFile, prepare,
+};
 use super::position::{Id, Position};
 use super::record::{encode, first_checksum, record_len};
 use super::replay;
@@ -101,10 +103,14 @@ impl Log {
         environment: Environment,
     ) -> Self {
         let id = environment.random();
+        let log_bytes = match settings.log_bytes {
+            0 => 0,
+            bytes => bytes.clamp(MIN_LOG_BYTES, MAX_LOG_BYTES),
+        };
         Self {
             folder,
             settings: LogSettings {
-                log_bytes: settings.log_bytes.min(MAX_LOG_BYTES),
+                log_bytes,
                 ..settings
             },
             environment,
@@ -208,6 +214,10 @@ impl Log {
             self.begin_to_prepare();
             return Plan::Durable;
         };
+        let now = self.environment.monotonic_nanos();
+        if self.since.is_due(self.settings.checkpoint_after, now) {
+            return Plan::Durable;
+        }
         if bytes.is_empty() {
             return Plan::Nothing;
         }
@@ -217,10 +227,6 @@ impl Log {
         if active.offset + record_len(bytes.len()) as u64 > ready.bytes {
             self.wants_larger = true;
             self.begin_to_prepare();
-            return Plan::Durable;
-        }
-        let now = self.environment.monotonic_nanos();
-        if self.since.is_due(self.settings.checkpoint_after, now) {
             return Plan::Durable;
         }
         Plan::Record

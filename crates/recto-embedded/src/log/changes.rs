@@ -37,7 +37,7 @@ impl Changes {
         }
     }
 
-    /// Returns changes that are not recorded, of a transaction of another file than the store's.
+    /// Returns changes that are not recorded.
     pub(crate) fn unrecorded() -> Self {
         Self {
             is_complete: false,

@@ -18,6 +18,8 @@ pub const LOG_FORMAT_VERSION: u32 = 1;
 pub const FIRST_LOG_BYTES: u64 = 1 << 20;
 /// Default maximum size of a log file, in bytes.
 pub const DEFAULT_LOG_BYTES: u64 = 16 << 20;
+/// Minimum size of a log file in bytes: its header and at least one record of usual size.
+pub const MIN_LOG_BYTES: u64 = 16 << 10;
 /// Maximum size of a log file in bytes.
 pub const MAX_LOG_BYTES: u64 = 256 << 20;
 /// Number of log files of a store.

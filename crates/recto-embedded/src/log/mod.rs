@@ -82,8 +82,9 @@
 //!     durability. The checkpoint comes later, and before the next record.
 //! 12. A record that is not valid, followed by a valid later one, is damage: `Corrupt`. If it is the last one,
 //!     it cannot be distinguished from an incomplete write. It ends the replay, and is reported.
-//! 13. If a record cannot be applied because a page is damaged, the store opens for reads, in the state before
-//!     this record. It rejects writes, and keeps the log.
+//! 13. If a record cannot be applied because a page is damaged, a process that may write the store can still
+//!     read it, in the state before this record. The store rejects writes, and keeps the log. It cannot be
+//!     opened read-only, because that needs a checkpoint.
 
 mod appender;
 mod changes;
@@ -102,7 +103,7 @@ mod tests;
 
 pub use changes::MAX_RECORD_BYTES;
 pub use checkpoint::{DEFAULT_CHECKPOINT_AFTER, IDLE_BEFORE_CHECKPOINT, MAX_RECORD_AGE};
-pub use file::{DEFAULT_LOG_BYTES, FIRST_LOG_BYTES, LOG_FORMAT_VERSION, MAX_LOG_BYTES};
+pub use file::{DEFAULT_LOG_BYTES, FIRST_LOG_BYTES, LOG_FORMAT_VERSION, MAX_LOG_BYTES, MIN_LOG_BYTES};
 pub use status::LogStatistics;
 
 pub(crate) use appender::{Log, LogSettings, Plan, unrecovered};

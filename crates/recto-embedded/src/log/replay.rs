@@ -102,7 +102,8 @@ pub(super) fn find_at(position: Option<Position>, folder: &dyn LogFolder) -> Res
         }
     }
     if let Some(number) = in_use {
-        let opened = generation_file.ok_or_else(|| missing(&folder.name(number)))?;
+        let opened = generation_file
+            .ok_or_else(|| missing(&folder.name(number), position.map_or(0, |one| one.number)))?;
         find_records(&mut found, &opened.read_whole()?, &folder.name(number))?;
     }
     Ok(found)
@@ -135,7 +136,7 @@ fn find_records(found: &mut Found, content: &[u8], name: &str) -> Result<(), Sto
     // Neither the header nor a record is valid, so records may have been lost.
     let has_header = found.ready[usize::from(position.file)].is_some();
     if later.is_none() && chain.number.is_none() && !has_header {
-        return Err(missing(name));
+        return Err(missing(name, position.number));
     }
     if let Some((later, offset)) = later {
         return Err(damaged(name, chain.offset, (last, later), offset));
@@ -170,7 +171,7 @@ pub(super) fn find_until(
     let Some(position) = found.position else {
         return Ok((found, last));
     };
-    let mut highest = position.number.max(last);
+    let mut highest = position.number;
     for number in 0..FILES {
         let Some(opened) = open_file(folder, number)? else {
             continue;
@@ -394,9 +395,10 @@ fn gap(name: &str, offset: usize, last: u64) -> StoreError {
 }
 
 #[cold]
-fn missing(name: &str) -> StoreError {
+fn missing(name: &str, last: u64) -> StoreError {
     corrupt(format!(
-        "the commit log {name} is missing or damaged, although the store was not closed properly"
+        "the commit log {name} is missing or damaged, although the store was not closed properly; the data file \
+         contains the records up to {last}"
     ))
     .with_hint(HINT)
 }

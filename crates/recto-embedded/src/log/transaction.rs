@@ -27,7 +27,8 @@ impl Transaction {
         Self::with(database, Changes::recorded())
     }
 
-    /// Begins a transaction of a data file that has no log yet: a copy of a store.
+    /// Begins a transaction whose changes need no record: that of a copy of a store, of a replay, or of the last
+    /// checkpoint.
     pub(crate) fn begin_copy(database: &Database) -> Result<Self, StoreError> {
         Self::with(database, Changes::unrecorded())
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::disk::{Disk, Fault, Random, open_on, open_with_long_log, open_without_log, scale, seed};
+use crate::support::disk::{
+    Disk, Fault, Random, open_on, open_with, open_with_long_log, open_without_log, scale, seed,
+};
 use crate::support::{
     cells, done, fill, key, mutation, note, numbers, open, put, read_only, runtime, table, write,
 };
@@ -369,7 +371,7 @@ fn uses_a_second_file_when_the_first_is_full() {
         let disk = Disk::new();
         let mut options = EmbeddedOptions::default();
         options.checkpoint_after = u64::MAX;
-        let store = crate::support::disk::open_with(&disk, options).unwrap();
+        let store = open_with(&disk, options).unwrap();
         store.create_table(&table()).await.unwrap();
         let long = "x".repeat(100_000);
         for number in 0..60 {
@@ -384,7 +386,7 @@ fn uses_a_second_file_when_the_first_is_full() {
         let log = store.log_statistics();
         assert!(log.file_bytes > 3 * FIRST_LOG_BYTES, "{log:?}");
         assert!(log.records > 90, "{log:?}");
-        let again = crate::support::disk::open_with(&disk.copy(), options).unwrap();
+        let again = open_with(&disk.copy(), options).unwrap();
         assert_eq!(numbers(&again, &table(), "AA").await.len(), 60);
         assert_eq!(again.dump().unwrap(), store.dump().unwrap());
     });
@@ -571,6 +573,34 @@ fn opens_for_reads_if_a_record_cannot_be_applied() {
     });
 }
 
+/// A log file always has space for records, however small the setting is. Otherwise a killed store would have a
+/// generation without a file.
+#[test]
+fn a_tiny_log_survives_a_kill() {
+    for log_bytes in [1, 4_096, 5_000] {
+        let disk = Disk::new();
+        let mut options = EmbeddedOptions::default();
+        options.log_bytes = log_bytes;
+        runtime().block_on(async {
+            let store = open_with(&disk, options).unwrap();
+            store.create_table(&table()).await.unwrap();
+            let begin = Instant::now();
+            let mut number = 0;
+            while store.log_statistics().records < 10 {
+                put_one(&store, number).await;
+                number += 1;
+                assert!(
+                    begin.elapsed() < Duration::from_secs(60),
+                    "the store does not use its log"
+                );
+            }
+            let killed = disk.copy();
+            let again = open_with(&killed, options).unwrap();
+            assert_eq!(numbers(&again, &table(), "AA").await.len() as i64, number);
+        });
+    }
+}
+
 /// A store of the format before gets a log with its first write, and not by reading it.
 #[test]
 fn upgrades_a_store_of_version_1() {
@@ -679,6 +709,10 @@ fn drops_the_damaged_end_of_a_log() {
             numbers(&open(&killed).unwrap(), &table(), "AA").await.len(),
             found + 20
         );
+        // A number after the last record gives up nothing.
+        EmbeddedStore::drop_log_after(&killed, u64::MAX, Environment::system()).unwrap();
+        let store = open(&killed).unwrap();
+        assert_eq!(numbers(&store, &table(), "AA").await.len(), found + 20);
     });
 }
 
