@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use futures::FutureExt as _;
 use futures::future::{join_all, try_join};
 use recto_store::StoreError;
 use scylla::cluster::Node;
@@ -25,7 +26,8 @@ impl Client {
     /// Reads what the nodes can do. Nodes may be upgraded or restarted with other settings while a store is
     /// open, so the client reads this again before it changes the schema.
     pub(crate) async fn refresh_capabilities(&self, deadline: &Deadline) -> Result<Capabilities, StoreError> {
-        let capabilities = self.read_capabilities(deadline).await?;
+        // Box the future, because the futures of callers are already nested deeply.
+        let capabilities = self.read_capabilities(deadline).boxed().await?;
         let last = self.capabilities.lock();
         *last.unwrap_or_else(PoisonError::into_inner) = capabilities.clone();
         Ok(capabilities)
