@@ -114,7 +114,8 @@ pub(crate) fn has_tables(database: &Database) -> Result<bool, StoreError> {
 
 /// Creates the engine's tables that every store has: the catalog and the single values.
 pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
-    let transaction = database.begin_write().map_err(engine)?;
+    let mut transaction = database.begin_write().map_err(engine)?;
+    transaction.set_quick_repair(true);
     transaction.open_table(CATALOG).map_err(engine)?;
     transaction.open_table(META).map_err(engine)?;
     transaction.commit().map_err(engine)

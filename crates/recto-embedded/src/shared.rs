@@ -258,7 +258,7 @@ impl Shared {
             Plan::Durable => {
                 let position = log.begin_checkpoint(&transaction, durable == Durable::AtClose)?;
                 let (mut transaction, _) = transaction.into_parts();
-                transaction.set_quick_repair(log.exists() || position.is_some() || self.wants_quick_repair());
+                transaction.set_quick_repair(log.wants_two_phase() || self.wants_quick_repair());
                 transaction.commit().map_err(engine)?;
                 log.checkpointed(position);
                 self.measure();

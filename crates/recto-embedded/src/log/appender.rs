@@ -169,9 +169,10 @@ impl Log {
         Ok(())
     }
 
-    /// Returns whether the store has or had a log, so that its durable commits are two-phase.
-    pub(crate) fn exists(&self) -> bool {
-        self.position.is_some()
+    /// Returns whether the store has, had or can get a log, so that its durable commits are two-phase. The commits
+    /// before the first generation are two-phase, too: a failed sync must never damage the only good root.
+    pub(crate) fn wants_two_phase(&self) -> bool {
+        self.position.is_some() || (self.folder.is_some() && self.settings.log_bytes > 0)
     }
 
     /// Returns whether a checkpoint must be made before the first write.

@@ -77,7 +77,8 @@
 //!    store with a log.
 //! 9. After a write or a sync of a file failed, the file gets no record. It is prepared again after a later
 //!    durable commit of a newly opened engine. Linux keeps the pages of a failed sync as if they were on disk.
-//! 10. Durable commits of a store with a log are two-phase, and save the allocator's state (quick repair).
+//! 10. Durable commits of a store that has or can get a log are two-phase, and save the allocator's state (quick
+//!     repair).
 //! 11. Recovery runs whenever the engine is opened, before the catalog is read. It commits without
 //!     durability. The checkpoint comes later, and before the next record.
 //! 12. A record that is not valid, followed by a valid later one, is damage: `Corrupt`. If it is the last one,
