@@ -266,10 +266,11 @@ fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreEr
             .as_u64()
             .and_then(|seconds| u32::try_from(seconds).ok())
             .unwrap_or_default(),
-        // A release without this option lists no value. Then only the id shows whether Recto empties the table.
-        automatic_snapshots: row[ALLOW_AUTO_SNAPSHOT]
-            .as_bool()
-            .unwrap_or_else(|| text("id") != own_id(&text("keyspace_name"), &name)),
+        automatic_snapshots: match row.get(ALLOW_AUTO_SNAPSHOT) {
+            Some(value) => value.as_bool().unwrap_or(true),
+            // The release does not know the option. Then only the id shows whether Recto empties the table.
+            None => text("id") != own_id(&text("keyspace_name"), &name),
+        },
         columns: columns
             .map(|(_, name, kind, clustering_order, _, ty)| SchemaColumn {
                 name: name.clone(),

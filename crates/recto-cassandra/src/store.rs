@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
     Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot,
@@ -45,7 +46,8 @@ impl CassandraStore {
     /// - [`Table`](recto_store::StoreErrorKind::Table): the keyspace does not exist
     ///   ([`create_keyspace`](crate::create_keyspace) creates it).
     pub async fn connect(config: CassandraConfig, environment: Environment) -> Result<Self, StoreError> {
-        let client = connect::connect(config, environment).await?;
+        // Box the future: it is nested so deeply that the compiler rejects callers that are nested, too.
+        let client = connect::connect(config, environment).boxed().await?;
         connect::check_keyspace(&client).await?;
         Ok(Self {
             client: Arc::new(client),

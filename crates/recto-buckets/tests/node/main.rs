@@ -5,6 +5,8 @@
 //!
 //! `RECTO_TEST_SEED=…` selects other random numbers. `RECTO_TEST_SCALE=10` runs processes ten times as long. `cost`
 //! measures the cost of requests and prints it.
+// The futures of the tests contain those of a store on Cassandra, and are nested deeply.
+#![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod calls;
