@@ -596,7 +596,8 @@ fn a_tiny_log_survives_a_kill() {
             }
             let killed = disk.copy();
             let again = open_with(&killed, options).unwrap();
-            assert_eq!(numbers(&again, &table(), "AA").await.len() as i64, number);
+            let found = numbers(&again, &table(), "AA").await.len();
+            assert_eq!(i64::try_from(found).unwrap(), number);
         });
     }
 }
